@@ -1,1 +1,4 @@
-//! skeleton
+#![doc = "dbtick"]
+pub mod cli;
+pub mod clock;
+pub mod local;

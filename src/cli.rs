@@ -1,0 +1,7 @@
+//! argv → command → exit code.
+
+use std::process::ExitCode;
+
+pub fn main() -> ExitCode {
+    ExitCode::FAILURE
+}
