@@ -1,4 +1,7 @@
 #![doc = "dbtick"]
 pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod local;
+pub mod model;
+pub mod source;

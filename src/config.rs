@@ -1,0 +1,108 @@
+//! What a poller is told to do, parsed once at the edge.
+//!
+//! Nothing in here can be wrong: durations are durations, names are checked, secrets cannot be
+//! printed, `%SETTINGS%` are resolved. The raw shape of the file is `raw`, its faults are `fault`.
+
+pub mod secret;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secret::SecretUrl;
+
+/// One poller, ready to run.
+#[derive(Debug, Clone)]
+pub struct Poller {
+    /// Lower-cased; unique in the app; the name of the state document.
+    pub name: String,
+    pub source: SourceConfig,
+    pub batch: Batch,
+    /// At least one; every one of them must acknowledge.
+    pub deliver: Vec<SinkConfig>,
+    pub lease: LeaseTimes,
+    pub state: StateConfig,
+}
+
+#[derive(Debug, Clone)]
+pub struct SourceConfig {
+    /// The app setting that holds the connection; errors name it instead of its value.
+    pub connection_name: String,
+    pub connection: Connection,
+    pub rows: Rows,
+    /// One column, or several for a composite cursor.
+    pub cursor: Vec<String>,
+    pub key: Vec<String>,
+    /// `None`: all of them.
+    pub columns: Option<Vec<String>>,
+    /// A condition in SQL; code by the owner of the configuration.
+    pub filter: Option<String>,
+    pub start: Start,
+    pub nulls: NullPolicy,
+}
+
+/// Which database, and how to reach it.
+#[derive(Debug, Clone)]
+pub enum Connection {
+    Sqlite { file: PathBuf },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rows {
+    /// Schema (or attached database) and table.
+    Table {
+        schema: Option<String>,
+        table: String,
+    },
+    Query(String),
+}
+
+/// Where a poller without state begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    Beginning,
+    Now,
+}
+
+/// What to do about rows whose cursor is NULL (B4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NullPolicy {
+    Fail,
+    Ignore,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    pub max_rows: NonZeroUsize,
+    pub max_bytes: NonZeroUsize,
+    pub max_wait: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub struct SinkConfig {
+    pub name: String,
+    pub webhook: WebhookConfig,
+}
+
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    pub url: SecretUrl,
+    /// One attempt, from connect to the last byte of the answer.
+    pub timeout: Duration,
+    /// Tries inside one tick, the first included.
+    pub attempts: u32,
+}
+
+/// `heartbeat < ttl / 2` and `margin < ttl - heartbeat` hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseTimes {
+    pub ttl: Duration,
+    pub heartbeat: Duration,
+    pub margin: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StateConfig {
+    /// Embedded: a directory outside the app root. Refused on Azure.
+    File { directory: PathBuf },
+}

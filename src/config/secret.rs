@@ -1,0 +1,47 @@
+//! Values that must never be printed.
+
+use std::fmt;
+
+use reqwest::Url;
+
+/// A URL that shows neither its user, its password, its query nor its fragment: tokens live there.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretUrl(Url);
+
+impl SecretUrl {
+    #[must_use]
+    pub fn new(url: Url) -> Self {
+        Self(url)
+    }
+
+    /// The whole URL, for the client that connects to it and for nobody else.
+    #[must_use]
+    pub fn expose(&self) -> &Url {
+        &self.0
+    }
+}
+
+impl fmt::Display for SecretUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = &self.0;
+        write!(f, "{}://", url.scheme())?;
+        if !url.username().is_empty() || url.password().is_some() {
+            f.write_str("***@")?;
+        }
+        f.write_str(url.host_str().unwrap_or(""))?;
+        if let Some(port) = url.port() {
+            write!(f, ":{port}")?;
+        }
+        f.write_str(url.path())?;
+        if url.query().is_some() {
+            f.write_str("?***")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for SecretUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretUrl({self})")
+    }
+}

@@ -1,0 +1,221 @@
+//! Rows on their way out: each is encoded once, straight into the buffer that is sent.
+//!
+//! An event's id is a hash of the logical poller name and of every byte that the event carries
+//! besides the id, so it is equal on every replay and restart, and different when the row's content
+//! differs (A6). Rows are never turned into trees of values.
+
+use std::fmt;
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use super::position::Position;
+
+/// What happened to a row, as far as a poller can tell: insert and update look alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    Upsert,
+    Delete,
+}
+
+/// 128 bits of a SHA-256: the identity of one version of one row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId([u8; Self::BYTES]);
+
+/// One event inside a page: its identity, its place, and where its bytes are.
+#[derive(Debug, Clone)]
+pub struct EventSpan {
+    pub id: EventId,
+    pub position: Position,
+    start: usize,
+    end: usize,
+}
+
+/// A run of rows in order, encoded.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    bytes: Vec<u8>,
+    events: Vec<EventSpan>,
+}
+
+/// Appends events to a page, within its limits.
+#[derive(Debug)]
+pub struct PageWriter {
+    page: Page,
+    seed: Sha256,
+    max_rows: usize,
+    max_bytes: usize,
+}
+
+/// Whether a row was taken into the page, or belongs to the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It is in; there may be room for another.
+    Yes,
+    /// It would exceed the page's bytes; read it again as the first row of the next page.
+    NoRoom,
+}
+
+impl Page {
+    #[must_use]
+    pub fn events(&self) -> &[EventSpan] {
+        &self.events
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// The JSON object of one event of this page.
+    #[must_use]
+    pub fn json(&self, event: &EventSpan) -> &[u8] {
+        &self.bytes[event.start..event.end]
+    }
+
+    #[must_use]
+    pub fn last_position(&self) -> Option<&Position> {
+        self.events.last().map(|event| &event.position)
+    }
+
+    /// Leaves out the events that need not be sent again.
+    #[must_use]
+    pub fn without(mut self, skip: impl Fn(&EventId) -> bool) -> Self {
+        self.events.retain(|event| !skip(&event.id));
+        self
+    }
+}
+
+impl PageWriter {
+    /// `events_as` is the logical poller name that ids are made for.
+    #[must_use]
+    pub fn new(events_as: &str, max_rows: usize, max_bytes: usize) -> Self {
+        let mut seed = Sha256::new();
+        seed.update((events_as.len() as u64).to_le_bytes());
+        seed.update(events_as.as_bytes());
+        Self {
+            page: Page::default(),
+            seed,
+            max_rows,
+            max_bytes,
+        }
+    }
+
+    #[must_use]
+    pub fn max_rows(&self) -> usize {
+        self.max_rows
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.page.events.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.page.events.is_empty()
+    }
+
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.page.events.len() >= self.max_rows || self.page.bytes.len() >= self.max_bytes
+    }
+
+    /// Appends one event. The three closures write the JSON of the cursor, of the key object and
+    /// of the data object. A row larger than a whole page still gets a page of its own.
+    pub fn push(
+        &mut self,
+        op: Op,
+        position: Position,
+        cursor: impl FnOnce(&mut Vec<u8>),
+        key: impl FnOnce(&mut Vec<u8>),
+        data: impl FnOnce(&mut Vec<u8>),
+    ) -> Taken {
+        let out = &mut self.page.bytes;
+        let start = out.len();
+        out.extend_from_slice(b"{\"id\":\"");
+        let id_at = out.len();
+        out.extend_from_slice(&[b'0'; EventId::HEX]);
+        out.extend_from_slice(b"\",");
+        let hashed_from = out.len();
+        out.extend_from_slice(op.json());
+        out.extend_from_slice(b",\"cursor\":");
+        cursor(out);
+        out.extend_from_slice(b",\"key\":");
+        key(out);
+        out.extend_from_slice(b",\"data\":");
+        data(out);
+        out.push(b'}');
+
+        if out.len() > self.max_bytes && !self.page.events.is_empty() {
+            out.truncate(start);
+            return Taken::NoRoom;
+        }
+        let id = EventId::from_digest(self.seed.clone().chain_update(&out[hashed_from..]));
+        HEXLOWER.encode_mut(&id.0, &mut out[id_at..id_at + EventId::HEX]);
+        let end = out.len();
+        self.page.events.push(EventSpan {
+            id,
+            position,
+            start,
+            end,
+        });
+        Taken::Yes
+    }
+
+    #[must_use]
+    pub fn finish(self) -> Page {
+        self.page
+    }
+}
+
+impl Op {
+    fn json(self) -> &'static [u8] {
+        match self {
+            Self::Upsert => b"\"op\":\"upsert\"",
+            Self::Delete => b"\"op\":\"delete\"",
+        }
+    }
+}
+
+impl EventId {
+    const BYTES: usize = 16;
+    const HEX: usize = 32;
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = HEXLOWER.decode(text.as_bytes()).ok()?;
+        bytes.try_into().ok().map(Self)
+    }
+
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn from_digest(hash: Sha256) -> Self {
+        let mut id = [0; Self::BYTES];
+        id.copy_from_slice(&hash.finalize()[..Self::BYTES]);
+        Self(id)
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&HEXLOWER.encode(&self.0))
+    }
+}
+
+impl fmt::Debug for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! Where a poller stands: a cursor value and the key that breaks its ties.
+//!
+//! The order of positions is total and is **the** order of delivery: a source must read rows in
+//! exactly this order (integers by value, text and bytes by byte, numbers before text before
+//! bytes), or say that it cannot. Values are kept as they were read, so that what is bound in the
+//! next query is what came out of the last one (B2).
+
+use std::fmt;
+
+use data_encoding::BASE64;
+use serde_json::{Map, Value};
+
+/// JSON readers that parse numbers as doubles keep integers exact up to here.
+const EXACT_IN_JSON: i128 = 1 << 53;
+
+/// One column's value inside a position.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scalar {
+    Integer(i128),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// The type of a scalar, as the state document names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ScalarType {
+    Integer,
+    Text,
+    Bytes,
+}
+
+/// A row's place in the order: its cursor (one value, or several when composite), then its key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    cursor: Vec<Scalar>,
+    key: Vec<Scalar>,
+}
+
+/// What the document says about how to read a cursor; informative for people and other readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum CursorKind {
+    #[serde(rename = "integer+pk")]
+    Integer,
+    #[serde(rename = "timestamp+pk")]
+    Timestamp,
+    #[serde(rename = "local-timestamp+pk")]
+    LocalTimestamp,
+    #[serde(rename = "version+pk")]
+    Version,
+    #[serde(rename = "text+pk")]
+    Text,
+    #[serde(rename = "composite+pk")]
+    Composite,
+}
+
+/// Why a JSON value is not the scalar or the position it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PositionError {
+    #[error("expected {expected}, found {found}")]
+    WrongType {
+        expected: &'static str,
+        found: String,
+    },
+    #[error("expected {expected} values, found {found}")]
+    WrongCount { expected: usize, found: usize },
+    #[error("unknown scalar type {0:?}")]
+    UnknownType(String),
+}
+
+impl Position {
+    #[must_use]
+    pub fn new(cursor: Vec<Scalar>, key: Vec<Scalar>) -> Self {
+        Self { cursor, key }
+    }
+
+    #[must_use]
+    pub fn cursor(&self) -> &[Scalar] {
+        &self.cursor
+    }
+
+    #[must_use]
+    pub fn key(&self) -> &[Scalar] {
+        &self.key
+    }
+}
+
+/// `2026-04-07 01:23:45 (12093)`: for people; the document has its own form.
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(f, &self.cursor)?;
+        f.write_str(" (")?;
+        list(f, &self.key)?;
+        f.write_str(")")
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, scalars: &[Scalar]) -> fmt::Result {
+    for (index, scalar) in scalars.iter().enumerate() {
+        if index > 0 {
+            f.write_str(", ")?;
+        }
+        write!(f, "{scalar}")?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(value) => write!(f, "{value}"),
+            Self::Text(value) => f.write_str(value),
+            Self::Bytes(value) => f.write_str(&BASE64.encode(value)),
+        }
+    }
+}
+
+impl Scalar {
+    #[must_use]
+    pub fn scalar_type(&self) -> ScalarType {
+        match self {
+            Self::Integer(_) => ScalarType::Integer,
+            Self::Text(_) => ScalarType::Text,
+            Self::Bytes(_) => ScalarType::Bytes,
+        }
+    }
+
+    /// Integers past ±2^53 become strings: a reader that parses doubles must not round them.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Integer(value) => match i64::try_from(*value) {
+                Ok(small) if value.abs() <= EXACT_IN_JSON => Value::from(small),
+                _ => Value::from(value.to_string()),
+            },
+            Self::Text(value) => Value::from(value.as_str()),
+            Self::Bytes(value) => Value::from(BASE64.encode(value)),
+        }
+    }
+
+    pub fn from_json(value: &Value, as_type: ScalarType) -> Result<Self, PositionError> {
+        let wrong = |expected| PositionError::WrongType {
+            expected,
+            found: value.to_string(),
+        };
+        match as_type {
+            ScalarType::Integer => match value {
+                Value::Number(number) => number
+                    .as_i64()
+                    .map(|value| Self::Integer(value.into()))
+                    .ok_or_else(|| wrong("an integer")),
+                Value::String(text) => text
+                    .parse()
+                    .map(Self::Integer)
+                    .map_err(|_| wrong("an integer")),
+                _ => Err(wrong("an integer")),
+            },
+            ScalarType::Text => match value {
+                Value::String(text) => Ok(Self::Text(text.clone())),
+                _ => Err(wrong("text")),
+            },
+            ScalarType::Bytes => match value {
+                Value::String(text) => BASE64
+                    .decode(text.as_bytes())
+                    .map(Self::Bytes)
+                    .map_err(|_| wrong("base64 bytes")),
+                _ => Err(wrong("base64 bytes")),
+            },
+        }
+    }
+
+    /// For documents that carry no types (plain version 1): a number is an integer, a string is
+    /// text.
+    pub fn guess_from_json(value: &Value) -> Result<Self, PositionError> {
+        match value {
+            Value::Number(_) => Self::from_json(value, ScalarType::Integer),
+            _ => Self::from_json(value, ScalarType::Text),
+        }
+    }
+}
+
+impl ScalarType {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Integer => "integer",
+            Self::Text => "text",
+            Self::Bytes => "bytes",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Result<Self, PositionError> {
+        match name {
+            "integer" => Ok(Self::Integer),
+            "text" => Ok(Self::Text),
+            "bytes" => Ok(Self::Bytes),
+            other => Err(PositionError::UnknownType(other.to_owned())),
+        }
+    }
+}
+
+/// The value of a cursor as documents and events carry it: bare, or an array when composite.
+#[must_use]
+pub fn cursor_to_json(cursor: &[Scalar]) -> Value {
+    match cursor {
+        [single] => single.to_json(),
+        several => Value::Array(several.iter().map(Scalar::to_json).collect()),
+    }
+}
+
+/// The key as an object, column by column.
+#[must_use]
+pub fn key_to_json(columns: &[String], key: &[Scalar]) -> Map<String, Value> {
+    columns
+        .iter()
+        .cloned()
+        .zip(key.iter().map(Scalar::to_json))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

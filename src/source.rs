@@ -1,0 +1,98 @@
+//! Where rows come from.
+
+mod sqlite;
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::model::page::{Page, PageWriter};
+use crate::model::position::Position;
+
+/// A table or query that is read in the order of [`Position`].
+///
+/// The contract, kept by every implementation and proven by the suite in `tests/source_contract`:
+///
+/// - Rows come out strictly after `after`, in ascending order of position, none skipped, none twice,
+///   also when a thousand of them share one cursor value.
+/// - One call reads from one snapshot of the database.
+/// - Nothing is ever written: the session is read-only.
+/// - `Page` positions are exactly what was read; reading after them continues without loss.
+/// - Connections are opened when first needed and reused; a broken one is replaced.
+#[async_trait]
+pub trait Source: Debug + Send + Sync {
+    /// Rows after `after` (from the beginning when `None`), as many as the writer takes, closing
+    /// early after `max_wait` once there is at least one.
+    async fn read(
+        &self,
+        after: Option<&Position>,
+        writer: PageWriter,
+        max_wait: Duration,
+    ) -> Result<ReadPage, SourceError>;
+
+    /// The position of the last row there is now; where `start: now` begins.
+    async fn last(&self) -> Result<Option<Position>, SourceError>;
+
+    /// What the table looks like, verified against the configuration.
+    async fn describe(&self) -> Result<Description, SourceError>;
+}
+
+/// A page, and whether it reached the end of what was visible.
+#[derive(Debug)]
+pub struct ReadPage {
+    pub page: Page,
+    pub end: bool,
+}
+
+/// What `check` prints and what the envelope's `types` are made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    pub server: String,
+    /// Delivered columns and their source types, in order.
+    pub columns: Vec<(String, String)>,
+    pub cursor_kind: crate::model::position::CursorKind,
+    pub findings: Vec<Finding>,
+}
+
+/// One line of `dbtick check`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub grade: Grade,
+    pub subject: &'static str,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    Pass,
+    Warn,
+    Fail,
+}
+
+/// What can go wrong while reading, by what the caller should do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The database cannot be reached or is busy: try again.
+    #[error("database unreachable: {context}")]
+    Unreachable {
+        context: String,
+        #[source]
+        cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+    /// The configuration does not fit the database: a person must act.
+    #[error("{what}; {remedy}")]
+    Mismatch { what: String, remedy: String },
+    /// Rows exist whose cursor is NULL, and the policy says that this is a failure (B4).
+    #[error(
+        "{count} row(s) have a NULL {column}; they can never be read in order: fill them in, filter them out, or set source.nulls to \"ignore\""
+    )]
+    NullCursor { column: String, count: String },
+    /// The database refused the statement.
+    #[error("query failed: {context}")]
+    Query {
+        context: String,
+        #[source]
+        cause: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
