@@ -1,0 +1,134 @@
+//! The state document: checkpoint and lease of one poller in one place (C1), so that whoever moves
+//! the checkpoint proves in the same conditional write that it still may.
+//!
+//! `wire` turns it into JSON and back; `transitions` is the only code that changes it.
+
+mod wire;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::lease::{Lease, WriteMark};
+use super::page::EventId;
+use super::position::{CursorKind, Position};
+use crate::clock::Timestamp;
+
+pub use wire::DocumentError;
+
+/// The only version this program reads and writes.
+pub const VERSION: u64 = 1;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StateDocument {
+    pub poller_name: String,
+    pub source_fingerprint: String,
+    pub checkpoint: Checkpoint,
+    pub lease: Lease,
+    /// The last write of the last holder; other writers preserve it.
+    pub holder: Option<WriteMark>,
+    /// Delivered above the checkpoint: exact, because a false member would be a lost row.
+    pub delivered: BTreeMap<EventId, Position>,
+    pub failure: Option<Failure>,
+    pub status: Status,
+    pub counters: Counters,
+    /// Who changed what by hand, when and why; the oldest entries are dropped.
+    pub audit: Vec<AuditEntry>,
+    /// Fields of writers newer than us survive a rewrite (I15).
+    pub(super) unknown: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Checkpoint {
+    /// `None` until the first batch is committed: the beginning.
+    pub cursor: Option<CursorMark>,
+    pub last_successful_batch_id: Option<String>,
+    pub updated_at: Option<Timestamp>,
+    pub metadata: Map<String, Value>,
+}
+
+/// A position with what a reader of the document needs to understand it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CursorMark {
+    pub kind: CursorKind,
+    pub position: Position,
+    pub key_columns: Vec<String>,
+}
+
+/// Why the first unacknowledged event could not be delivered, counted across ticks and processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub sink: String,
+    pub event_id: String,
+    pub attempts: u32,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// The receiver asked not to be called before this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
+    pub error: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    #[default]
+    Active,
+    Paused,
+    Failed,
+}
+
+/// Metrics are computed from documents, since timers and status pages run on other instances.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    pub batches: u64,
+    pub rows: u64,
+    pub failed_ticks: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    pub at: Timestamp,
+    pub who: String,
+    pub what: String,
+    pub why: String,
+}
+
+impl StateDocument {
+    /// The document of a poller that has never delivered anything.
+    #[must_use]
+    pub fn first(poller_name: &str, source_fingerprint: &str, start: Option<CursorMark>) -> Self {
+        Self {
+            poller_name: poller_name.to_owned(),
+            source_fingerprint: source_fingerprint.to_owned(),
+            checkpoint: Checkpoint {
+                cursor: start,
+                ..Checkpoint::default()
+            },
+            lease: Lease::default(),
+            holder: None,
+            delivered: BTreeMap::new(),
+            failure: None,
+            status: Status::Active,
+            counters: Counters::default(),
+            audit: Vec::new(),
+            unknown: Map::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn position(&self) -> Option<&Position> {
+        self.checkpoint.cursor.as_ref().map(|mark| &mark.position)
+    }
+
+    /// Nothing has been committed yet, so the marker of its birth may still be missing.
+    #[must_use]
+    pub fn is_newborn(&self) -> bool {
+        self.counters.batches == 0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::model::lease::Held;
+use crate::model::position::Scalar;
+
+const PLAIN_VERSION_1: &str = include_str!("plain-version-1.json");
+
+fn at(second: i64) -> Timestamp {
+    chrono::DateTime::from_timestamp(1_775_000_000 + second, 0).unwrap()
+}
+
+fn mark(cursor: Vec<Scalar>, key: Vec<Scalar>) -> CursorMark {
+    let key_columns = (0..key.len()).rev().map(|n| format!("k{n}")).collect();
+    CursorMark {
+        kind: CursorKind::Composite,
+        position: Position::new(cursor, key),
+        key_columns,
+    }
+}
+
+fn load(bytes: &[u8]) -> Result<StateDocument, DocumentError> {
+    StateDocument::from_bytes(bytes, "orders", &["id".to_owned()])
+}
+
+fn example() -> StateDocument {
+    let mut document = StateDocument::first("orders", "sha256:00", None);
+    document.checkpoint.cursor = Some(mark(
+        vec![Scalar::Integer(1 << 60)],
+        vec![
+            Scalar::Text("9007199254740993".to_owned()),
+            Scalar::Integer(5),
+        ],
+    ));
+    document.lease.held = Some(Held {
+        owner_id: "app/instance/worker".to_owned(),
+        acquired_at: at(0),
+        heartbeat_at: at(7),
+        expires_at: at(31),
+    });
+    document
+}
+
+#[test]
+fn a_plain_version_1_document_loads() {
+    let document = load(PLAIN_VERSION_1.as_bytes()).unwrap();
+    let position = document.position().unwrap();
+    assert_eq!(
+        position.cursor(),
+        [Scalar::Text("2026-04-07T01:23:45.123456Z".to_owned())]
+    );
+    assert_eq!(position.key(), [Scalar::Integer(12093)]);
+    assert_eq!(document.lease.token.get(), 42);
+    assert_eq!(
+        document.lease.held.unwrap().owner_id,
+        "funcapp/instance-abc123"
+    );
+}
+
+#[test]
+fn a_document_survives_its_own_bytes_exactly() {
+    let document = example();
+    assert_eq!(load(&document.to_bytes()).unwrap(), document);
+}
+
+proptest! {
+    #[test]
+    fn any_position_survives_the_document(
+        cursor in proptest::collection::vec(scalar(), 1..3),
+        key in proptest::collection::vec(scalar(), 1..4),
+        delivered in proptest::collection::vec((scalar(), scalar()), 0..4),
+    ) {
+        let mut document = example();
+        document.checkpoint.cursor = Some(mark(cursor, key));
+        for (index, (cursor, key)) in delivered.into_iter().enumerate() {
+            let id = EventId::parse(&format!("{index:032x}")).unwrap();
+            document.delivered.insert(id, Position::new(vec![cursor], vec![key]));
+        }
+        prop_assert_eq!(load(&document.to_bytes()).unwrap(), document);
+    }
+
+    #[test]
+    fn a_truncated_document_is_refused(cut in 0..4000_usize) {
+        let bytes = example().to_bytes();
+        prop_assume!(cut < bytes.len());
+        prop_assert!(load(&bytes[..cut]).is_err());
+    }
+}
+
+fn scalar() -> impl Strategy<Value = Scalar> {
+    prop_oneof![
+        any::<i128>().prop_map(Scalar::Integer),
+        any::<String>().prop_map(Scalar::Text),
+        any::<Vec<u8>>().prop_map(Scalar::Bytes),
+    ]
+}
+
+#[test]
+fn every_hand_edit_of_a_checked_document_is_refused() {
+    let original: Value = serde_json::from_slice(&example().to_bytes()).unwrap();
+    for pointer in [
+        "/checkpoint/cursor/value",
+        "/lease/fencing_token",
+        "/source_fingerprint",
+        "/counters/rows",
+    ] {
+        let mut edited = original.clone();
+        *edited.pointer_mut(pointer).unwrap() = json!(1);
+        let error = load(edited.to_string().as_bytes()).unwrap_err();
+        assert!(
+            matches!(error, DocumentError::Tampered),
+            "{pointer}: {error}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_ours_to_read_is_refused_with_a_reason() {
+    let plain: Value = serde_json::from_str(PLAIN_VERSION_1).unwrap();
+    let with = |pointer: &str, value: Value| {
+        let mut edited = plain.clone();
+        *edited.pointer_mut(pointer).unwrap() = value;
+        edited.to_string()
+    };
+    for (bytes, reason) in [
+        (String::new(), "not complete JSON"),
+        ("[]".to_owned(), "not an object"),
+        ("{}".to_owned(), "version null"),
+        (with("/version", json!(2)), "version 2"),
+        (with("/poller_name", json!("invoices")), "\"invoices\""),
+        (
+            with("/lease/expires_at", json!("2020-01-01T00:00:00Z")),
+            "out of order",
+        ),
+        (with("/checkpoint/cursor/tiebreaker", json!({})), "position"),
+        (with("/checkpoint/cursor/kind", json!("guess")), "guess"),
+    ] {
+        let error = load(bytes.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error} should say {reason:?}");
+    }
+}
+
+#[test]
+fn fields_of_a_newer_writer_survive_a_rewrite() {
+    let mut value: Value = serde_json::from_str(PLAIN_VERSION_1).unwrap();
+    value["from_the_future"] = json!({ "a": [1, 2.5] });
+    let document = load(value.to_string().as_bytes()).unwrap();
+    let rewritten: Value = serde_json::from_slice(&document.to_bytes()).unwrap();
+    assert_eq!(rewritten["from_the_future"], value["from_the_future"]);
+}

@@ -1,0 +1,416 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::lease::StoreClock;
+use crate::model::position::{CursorKind, Scalar};
+
+const TTL: Duration = Duration::from_secs(24);
+const MARGIN: Duration = Duration::from_secs(5);
+const FINGERPRINT: &str = "sha256:aa";
+
+fn at(second: i64) -> Timestamp {
+    chrono::DateTime::from_timestamp(1_775_000_000 + second, 0).unwrap()
+}
+
+fn place(value: i128) -> CursorMark {
+    CursorMark {
+        kind: CursorKind::Integer,
+        position: Position::new(vec![Scalar::Integer(value)], vec![Scalar::Integer(value)]),
+        key_columns: vec!["id".to_owned()],
+    }
+}
+
+fn fresh() -> StateDocument {
+    StateDocument::first("orders", FINGERPRINT, None)
+}
+
+fn evidence(local: i64) -> AgeEvidence {
+    AgeEvidence {
+        local_now: at(local),
+        store: None,
+        margin: MARGIN,
+    }
+}
+
+fn claim(nonce: &str, now: i64) -> Action {
+    Action::Claim(Claim {
+        owner_id: format!("app/instance/{nonce}"),
+        nonce: nonce.to_owned(),
+        source_fingerprint: FINGERPRINT.to_owned(),
+        ttl: TTL,
+        evidence: evidence(now),
+    })
+}
+
+fn mark_of(document: &StateDocument, sequence: u64) -> WriteMark {
+    WriteMark {
+        sequence,
+        ..document.holder.clone().unwrap()
+    }
+}
+
+fn hold(mark: WriteMark, step: Step) -> Action {
+    Action::Hold { mark, step }
+}
+
+fn commit_to(value: i128, then: Then) -> Step {
+    Step::Commit {
+        advance: Advance {
+            to: Some(place(value)),
+            delivered: BTreeMap::new(),
+            batch_id: format!("batch_{value}"),
+            rows: 1,
+        },
+        then,
+    }
+}
+
+const RENEW: Then = Then::Renew { ttl: TTL };
+
+fn operate(order: Order) -> Action {
+    Action::Operate {
+        by: Operator {
+            who: "ada".to_owned(),
+            why: "test".to_owned(),
+        },
+        order,
+    }
+}
+
+fn reset(to: Option<CursorMark>, now: i64) -> Action {
+    operate(Order::Reset {
+        to,
+        evidence: evidence(now),
+    })
+}
+
+#[track_caller]
+fn next(document: &StateDocument, action: &Action, now: i64) -> StateDocument {
+    match apply(document, action, at(now)).unwrap() {
+        Applied::Changed(next) => *next,
+        Applied::Already => panic!("expected a change by {action:?}"),
+    }
+}
+
+#[track_caller]
+fn refused(document: &StateDocument, action: &Action, now: i64) -> Refusal {
+    apply(document, action, at(now)).unwrap_err()
+}
+
+fn failure() -> Failure {
+    Failure {
+        sink: "hook".to_owned(),
+        event_id: "0".repeat(32),
+        attempts: 1,
+        first_at: at(0),
+        last_at: at(0),
+        not_before: None,
+        error: "500".to_owned(),
+    }
+}
+
+#[test]
+fn a_free_lease_is_claimed_and_the_token_grows_by_one() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    assert_eq!(claimed.lease.token.get(), 1);
+    assert_eq!(claimed.lease.held.as_ref().unwrap().expires_at, at(24));
+}
+
+#[test]
+fn an_unexpired_lease_is_never_taken_not_even_by_the_same_process() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    for second in [0, 23, 24, 28] {
+        let refusal = refused(&claimed, &claim("b", second), second);
+        assert!(matches!(refusal, Refusal::Held { .. }), "at {second}");
+    }
+    let taken = next(&claimed, &claim("b", 29), 29);
+    assert_eq!(taken.lease.token.get(), 2);
+}
+
+#[test]
+fn lease_age_is_the_stores_where_it_tells_the_time() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let held = claimed.lease.held.unwrap();
+    for (skew, age, taken) in [
+        (0, 28, false),
+        (0, 29, true),
+        (-3600, 29, true),
+        (3600, 28, false),
+    ] {
+        let evidence = AgeEvidence {
+            local_now: at(age + skew),
+            store: Some(StoreClock {
+                now: at(1000 + age),
+                last_write: at(1000),
+            }),
+            margin: MARGIN,
+        };
+        assert_eq!(held.may_be_taken(evidence), taken, "skew {skew} age {age}");
+    }
+}
+
+#[test]
+fn a_stale_holder_cannot_commit_heartbeat_release_or_record_a_failure() {
+    let first = next(&fresh(), &claim("a", 0), 0);
+    let stale = mark_of(&first, 1);
+    let second = next(&first, &claim("b", 29), 29);
+    for step in [
+        commit_to(1, RENEW),
+        Step::Heartbeat { ttl: TTL },
+        Step::Release,
+        Step::RecordFailure(failure()),
+    ] {
+        let refusal = refused(&second, &hold(stale.clone(), step), 30);
+        assert_eq!(refusal, Refusal::LeaseLost { mine: 1 });
+    }
+}
+
+#[test]
+fn a_released_lease_is_claimed_at_once_and_the_token_survives() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let action = hold(mark_of(&claimed, 1), commit_to(1, Then::Release));
+    let released = next(&claimed, &action, 1);
+    assert_eq!(released.lease.held, None);
+    assert_eq!(released.lease.token.get(), 1);
+    assert_eq!(next(&released, &claim("b", 1), 1).lease.token.get(), 2);
+}
+
+#[test]
+fn after_its_release_a_holder_writes_nothing_more() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let released = next(&claimed, &hold(mark_of(&claimed, 1), Step::Release), 1);
+    let late = hold(mark_of(&claimed, 2), commit_to(5, RENEW));
+    assert!(matches!(
+        refused(&released, &late, 2),
+        Refusal::LeaseLost { .. }
+    ));
+}
+
+#[test]
+fn the_checkpoint_only_moves_forward() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let moved = next(
+        &claimed,
+        &hold(mark_of(&claimed, 1), commit_to(5, RENEW)),
+        1,
+    );
+    let back = hold(mark_of(&claimed, 2), commit_to(4, RENEW));
+    assert!(matches!(
+        refused(&moved, &back, 2),
+        Refusal::Backwards { .. }
+    ));
+}
+
+#[test]
+fn repeating_a_write_that_has_happened_changes_nothing() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let again = apply(&claimed, &claim("a", 0), at(0)).unwrap();
+    assert_eq!(again, Applied::Already);
+    let action = hold(mark_of(&claimed, 1), commit_to(5, RENEW));
+    let moved = next(&claimed, &action, 1);
+    assert_eq!(apply(&moved, &action, at(2)).unwrap(), Applied::Already);
+    let paused = next(&moved, &operate(Order::Pause), 3);
+    let again = apply(&paused, &operate(Order::Pause), at(4)).unwrap();
+    assert_eq!(again, Applied::Already);
+}
+
+#[test]
+fn a_heartbeat_extends_the_lease_even_when_the_clock_jumped_back() {
+    let claimed = next(&fresh(), &claim("a", 100), 100);
+    let beat = hold(mark_of(&claimed, 1), Step::Heartbeat { ttl: TTL });
+    let renewed = next(&claimed, &beat, 107).lease.held.unwrap();
+    assert_eq!(
+        (renewed.heartbeat_at, renewed.expires_at),
+        (at(107), at(131))
+    );
+    let jumped = next(&claimed, &beat, 0);
+    StateDocument::from_bytes(&jumped.to_bytes(), "orders", &[]).unwrap();
+}
+
+#[test]
+fn an_operators_pause_lets_the_holder_finish_and_keeps_others_out() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let paused = next(&claimed, &operate(Order::Pause), 1);
+    let action = hold(mark_of(&claimed, 1), commit_to(5, Then::Release));
+    let finished = next(&paused, &action, 2);
+    assert_eq!(refused(&finished, &claim("b", 3), 3), Refusal::Paused);
+    let resumed = next(&finished, &operate(Order::Resume), 4);
+    next(&resumed, &claim("b", 5), 5);
+}
+
+#[test]
+fn a_failed_poller_accepts_nothing_until_it_is_reset() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let failed = next(&claimed, &operate(Order::Fail), 1);
+    let commit = hold(mark_of(&claimed, 1), commit_to(5, RENEW));
+    assert_eq!(refused(&failed, &commit, 2), Refusal::Failed);
+    assert_eq!(refused(&failed, &claim("b", 99), 99), Refusal::Failed);
+    assert_eq!(
+        refused(&failed, &operate(Order::Resume), 99),
+        Refusal::Failed
+    );
+    let reset = next(&failed, &reset(None, 99), 99);
+    next(&reset, &claim("b", 100), 100);
+}
+
+#[test]
+fn a_reset_is_refused_while_another_owner_works_and_fences_it_off_afterwards() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let moved = next(
+        &claimed,
+        &hold(mark_of(&claimed, 1), commit_to(9, RENEW)),
+        0,
+    );
+    assert!(matches!(
+        refused(&moved, &reset(None, 10), 10),
+        Refusal::Held { .. }
+    ));
+    let back = next(&moved, &reset(Some(place(3)), 40), 40);
+    assert_eq!(back.position(), Some(&place(3).position));
+    assert_eq!(back.audit.len(), 1);
+    let zombie = hold(mark_of(&claimed, 2), commit_to(10, RENEW));
+    assert!(matches!(
+        refused(&back, &zombie, 41),
+        Refusal::LeaseLost { .. }
+    ));
+}
+
+#[test]
+fn a_changed_source_is_refused_before_anything_else() {
+    let mut other = fresh();
+    other.source_fingerprint = "sha256:bb".to_owned();
+    assert!(matches!(
+        refused(&other, &claim("a", 0), 0),
+        Refusal::Fingerprint { .. }
+    ));
+}
+
+#[test]
+fn settling_needs_a_free_lease_and_grows_the_token() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let settle = operate(Order::Settle { to: place(4) });
+    assert!(matches!(
+        refused(&claimed, &settle, 1),
+        Refusal::Held { .. }
+    ));
+    let released = next(&claimed, &hold(mark_of(&claimed, 1), Step::Release), 1);
+    let settled = next(&released, &settle, 2);
+    assert_eq!(settled.lease.token.get(), 2);
+    assert_eq!(settled.lease.held, None);
+    assert_eq!(apply(&settled, &settle, at(3)).unwrap(), Applied::Already);
+}
+
+#[test]
+fn what_was_delivered_above_the_checkpoint_is_kept_until_it_is_covered() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let id = |n: u32| EventId::parse(&format!("{n:032x}")).unwrap();
+    let partial = Step::Commit {
+        advance: Advance {
+            to: Some(place(2)),
+            delivered: (1..=4).map(|n| (id(n), place(n.into()).position)).collect(),
+            batch_id: "batch_x".to_owned(),
+            rows: 4,
+        },
+        then: RENEW,
+    };
+    let kept = next(&claimed, &hold(mark_of(&claimed, 1), partial), 1);
+    assert_eq!(
+        kept.delivered.keys().copied().collect::<Vec<_>>(),
+        [id(3), id(4)]
+    );
+    let covered = next(&kept, &hold(mark_of(&claimed, 2), commit_to(3, RENEW)), 2);
+    assert_eq!(
+        covered.delivered.keys().copied().collect::<Vec<_>>(),
+        [id(4)]
+    );
+}
+
+#[test]
+fn a_failure_is_kept_until_a_commit_clears_it() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let record = hold(mark_of(&claimed, 1), Step::RecordFailure(failure()));
+    let failed = next(&claimed, &record, 1);
+    assert!(failed.failure.is_some() && failed.lease.held.is_none());
+    let again = next(&failed, &claim("b", 2), 2);
+    let moved = next(&again, &hold(mark_of(&again, 1), commit_to(1, RENEW)), 3);
+    assert_eq!(moved.failure, None);
+}
+
+#[derive(Debug, Clone)]
+enum Move {
+    Claim(u8),
+    Commit(u8, i8),
+    Heartbeat(u8),
+    Release(u8),
+    Reset(i8),
+    Pause,
+    Resume,
+    Wait(u8),
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        4 => (0..3_u8).prop_map(Move::Claim),
+        6 => (0..3_u8, 0..40_i8).prop_map(|(who, to)| Move::Commit(who, to)),
+        2 => (0..3_u8).prop_map(Move::Heartbeat),
+        2 => (0..3_u8).prop_map(Move::Release),
+        1 => (0..40_i8).prop_map(Move::Reset),
+        1 => Just(Move::Pause),
+        1 => Just(Move::Resume),
+        4 => (0..40_u8).prop_map(Move::Wait),
+    ];
+    proptest::collection::vec(one, 0..60)
+}
+
+proptest! {
+    /// I3, I4, I5 and I9 over every sequence of moves by three contenders and an operator.
+    #[test]
+    fn no_sequence_of_moves_breaks_the_rules(moves in moves()) {
+        let mut document = fresh();
+        let mut now = 0_i64;
+        let mut marks: [Option<WriteMark>; 3] = [None, None, None];
+        for (step, one) in moves.iter().enumerate() {
+            let bump = |marks: &mut [Option<WriteMark>; 3], who: u8| {
+                let mark = marks[usize::from(who)].as_mut()?;
+                mark.sequence += 1;
+                Some(mark.clone())
+            };
+            let action = match one {
+                Move::Wait(seconds) => { now += i64::from(*seconds); continue; }
+                Move::Claim(who) => claim(&format!("{who}-{step}"), now),
+                Move::Commit(who, to) => match bump(&mut marks, *who) {
+                    Some(mark) => hold(mark, commit_to((*to).into(), RENEW)),
+                    None => continue,
+                },
+                Move::Heartbeat(who) => match bump(&mut marks, *who) {
+                    Some(mark) => hold(mark, Step::Heartbeat { ttl: TTL }),
+                    None => continue,
+                },
+                Move::Release(who) => match bump(&mut marks, *who) {
+                    Some(mark) => hold(mark, Step::Release),
+                    None => continue,
+                },
+                Move::Reset(to) => reset(Some(place((*to).into())), now),
+                Move::Pause => operate(Order::Pause),
+                Move::Resume => operate(Order::Resume),
+            };
+            let Ok(Applied::Changed(after)) = apply(&document, &action, at(now)) else { continue };
+            prop_assert!(after.lease.token >= document.lease.token);
+            match one {
+                Move::Claim(who) => {
+                    prop_assert_eq!(after.lease.token, document.lease.token.next());
+                    marks[usize::from(*who)] = after.holder.clone();
+                }
+                Move::Commit(who, _) => {
+                    let mark = marks[usize::from(*who)].clone().unwrap();
+                    prop_assert_eq!(mark.token, document.lease.token);
+                    prop_assert!(after.position() >= document.position());
+                }
+                Move::Reset(_) => prop_assert_eq!(after.audit.len().min(50), (document.audit.len() + 1).min(50)),
+                _ => prop_assert_eq!(after.position(), document.position()),
+            }
+            StateDocument::from_bytes(&after.to_bytes(), "orders", &[]).unwrap();
+            document = *after;
+        }
+    }
+}
