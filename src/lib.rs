@@ -5,3 +5,4 @@ pub mod config;
 pub mod local;
 pub mod model;
 pub mod source;
+pub mod store;

@@ -1,0 +1,76 @@
+//! Names in a store.
+
+use std::fmt;
+
+/// A path of safe segments, such as `state/shop/orders.json`: it means the same thing in a blob
+/// container, a directory and a table, and cannot climb out of any of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreKey(String);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a state path may hold letters, digits, '-', '_' and '.' between slashes, and no segment may start with a dot: {0:?}"
+)]
+pub struct KeyError(String);
+
+impl StoreKey {
+    pub fn new(path: impl Into<String>) -> Result<Self, KeyError> {
+        let path = path.into();
+        let legal = |segment: &str| {
+            !segment.is_empty()
+                && !segment.starts_with('.')
+                && segment
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        };
+        if path.split('/').all(legal) {
+            Ok(Self(path))
+        } else {
+            Err(KeyError(path))
+        }
+    }
+
+    /// The one document of a poller (C9).
+    pub fn state(app: &str, poller: &str) -> Result<Self, KeyError> {
+        Self::new(format!("state/{app}/{poller}.json"))
+    }
+
+    /// Stays when the document is deleted, so that a lost document is not taken for a first run.
+    pub fn birth_marker(app: &str, poller: &str) -> Result<Self, KeyError> {
+        Self::new(format!("state/{app}/{poller}.born"))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for StoreKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_cannot_climb_out_of_its_store() {
+        for path in [
+            "",
+            "/",
+            "a//b",
+            "../x",
+            "a/../b",
+            "a/.hidden",
+            "a\\b",
+            "a b",
+            "a/\u{e9}",
+        ] {
+            assert!(StoreKey::new(path).is_err(), "{path:?}");
+        }
+        assert!(StoreKey::new("state/my-app_1/orders.json").is_ok());
+    }
+}
