@@ -4,5 +4,7 @@ pub mod clock;
 pub mod config;
 pub mod local;
 pub mod model;
+pub mod sink;
 pub mod source;
 pub mod store;
+pub mod tick;

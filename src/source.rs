@@ -3,12 +3,13 @@
 mod sqlite;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::model::page::{Page, PageWriter};
-use crate::model::position::Position;
+use crate::model::position::{CursorKind, Position};
 
 /// A table or query that is read in the order of [`Position`].
 ///
@@ -32,7 +33,7 @@ pub trait Source: Debug + Send + Sync {
     ) -> Result<ReadPage, SourceError>;
 
     /// The position of the last row there is now; where `start: now` begins.
-    async fn last(&self) -> Result<Option<Position>, SourceError>;
+    async fn last(&self) -> Result<Option<(Position, Arc<Shape>)>, SourceError>;
 
     /// What the table looks like, verified against the configuration.
     async fn describe(&self) -> Result<Description, SourceError>;
@@ -43,6 +44,15 @@ pub trait Source: Debug + Send + Sync {
 pub struct ReadPage {
     pub page: Page,
     pub end: bool,
+    pub shape: Arc<Shape>,
+}
+
+/// What rows look like: shared by every page of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// Delivered columns and their source types, in order.
+    pub columns: Vec<(String, String)>,
+    pub cursor_kind: CursorKind,
 }
 
 /// What `check` prints and what the envelope's `types` are made from.

@@ -1,0 +1,191 @@
+//! A batch as one HTTP POST. A 2xx answer acknowledges it; everything else does not.
+//!
+//! Redirects are never followed: the address comes from configuration alone. An attempt that timed
+//! out is not repeated inside the tick, because the receiver may be working on it: the rows are
+//! read again by the next tick. Errors never quote the answer's body, which may echo row data.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode, redirect};
+
+use super::{DeliveryFailure, Sink, Verdict, retry_after};
+use crate::clock::Clock;
+use crate::config::{SinkConfig, WebhookConfig};
+use crate::model::envelope::Batch;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Answers are read to here, so that the connection can be used again; longer ones cost theirs.
+const ANSWER_LIMIT: usize = 64 * 1024;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// A receiver that asks for more patience than this gets it across ticks, not inside one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub struct WebhookSink {
+    name: String,
+    config: WebhookConfig,
+    client: Client,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no HTTP client could be made; are CA certificates installed on this machine?")]
+pub struct ClientError(#[from] reqwest::Error);
+
+/// One client for all webhooks of a process: connections are shared by receiver.
+pub fn client() -> Result<Client, ClientError> {
+    // Another part of the process may have installed the same provider first.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    Ok(Client::builder()
+        .user_agent(concat!("dbtick/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .no_proxy()
+        .build()?)
+}
+
+impl WebhookSink {
+    #[must_use]
+    pub fn new(config: &SinkConfig, client: Client, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            name: config.name.clone(),
+            config: config.webhook.clone(),
+            client,
+            clock,
+        }
+    }
+
+    async fn attempt(&self, batch: &Batch) -> Attempt {
+        let sent = self
+            .client
+            .post(self.config.url.expose().clone())
+            .timeout(self.config.timeout)
+            .header(CONTENT_TYPE, "application/json")
+            .header("idempotency-key", batch.id.as_str())
+            .header("webhook-id", batch.id.as_str())
+            .body(batch.body.clone())
+            .send()
+            .await;
+        match sent {
+            Ok(response) => self.judge(response).await,
+            Err(error) => self.judge_error(&error),
+        }
+    }
+
+    async fn judge(&self, response: Response) -> Attempt {
+        let status = response.status();
+        let not_before = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| retry_after::parse(value, self.clock.now()));
+        if let Err(error) = read_to_limit(response).await
+            && status.is_success()
+        {
+            // The status alone is not an answer: it was cut off.
+            return self.judge_error(&error);
+        }
+        if status.is_success() {
+            return Attempt::Acknowledged;
+        }
+        let failure = DeliveryFailure {
+            reason: format!("{} answered {status}{}", self.config.url, hint(status)),
+            not_before,
+        };
+        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            Attempt::TryAgain(failure)
+        } else {
+            Attempt::GiveUp(failure)
+        }
+    }
+
+    fn judge_error(&self, error: &reqwest::Error) -> Attempt {
+        let url = &self.config.url;
+        let failed = |what: String| DeliveryFailure {
+            reason: what,
+            not_before: None,
+        };
+        if error.is_connect() {
+            Attempt::TryAgain(failed(format!(
+                "{url} cannot be reached: {}",
+                root_cause(error)
+            )))
+        } else if error.is_timeout() {
+            let limit = self.config.timeout;
+            Attempt::GiveUp(failed(format!("{url} did not answer within {limit:?}")))
+        } else {
+            let cause = root_cause(error);
+            Attempt::GiveUp(failed(format!(
+                "the exchange with {url} was cut off: {cause}"
+            )))
+        }
+    }
+
+    /// Doubles, with up to half of it taken off at random, so that instances do not march in step.
+    fn pause(&self, attempt: u32) -> Duration {
+        let full = FIRST_PAUSE.saturating_mul(1 << attempt.min(10));
+        let jitter = u32::try_from(self.clock.random() % 500).unwrap_or(0);
+        full.min(LONGEST_PAUSE) * (1000 - jitter) / 1000
+    }
+}
+
+enum Attempt {
+    Acknowledged,
+    TryAgain(DeliveryFailure),
+    GiveUp(DeliveryFailure),
+}
+
+#[async_trait]
+impl Sink for WebhookSink {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn deliver(&self, batch: &Batch) -> Verdict {
+        for attempt in 1.. {
+            let failure = match self.attempt(batch).await {
+                Attempt::Acknowledged => return Verdict::Acknowledged,
+                Attempt::GiveUp(failure) => return Verdict::Failed(failure),
+                Attempt::TryAgain(failure) => failure,
+            };
+            if attempt >= self.config.attempts || failure.not_before.is_some() {
+                return Verdict::Failed(failure);
+            }
+            tokio::time::sleep(self.pause(attempt - 1)).await;
+        }
+        unreachable!("the loop ends by returning")
+    }
+}
+
+async fn read_to_limit(mut response: Response) -> Result<(), reqwest::Error> {
+    let mut read = 0;
+    while let Some(chunk) = response.chunk().await? {
+        read += chunk.len();
+        if read > ANSWER_LIMIT {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn hint(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        300..=399 => "; redirects are not followed: configure the final address",
+        401 | 403 => "; check the receiver's key or token",
+        404 => "; check the webhook's path",
+        413 => "; make batch.max_bytes or batch.max_rows smaller",
+        _ => "",
+    }
+}
+
+/// The innermost cause; outer ones repeat the URL, which may carry a token.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,39 @@
+//! How long a tick may take. The host kills the whole process at `functionTimeout`, and every other
+//! invocation in it, so a tick ends well before.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What is taken where the host sets no limit: long enough to drain, short enough to notice.
+const UNLIMITED: Duration = Duration::from_secs(30 * 60);
+
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// No new batch is begun after this.
+    stop_at: Instant,
+    /// What still runs is abandoned here, which leaves time to say so and to release the lease.
+    abandon_at: Instant,
+}
+
+impl Budget {
+    /// `function_timeout` as the host will enforce it; `None` is unlimited.
+    #[must_use]
+    pub fn starting(at: Instant, function_timeout: Option<Duration>) -> Self {
+        let limit = function_timeout.unwrap_or(UNLIMITED);
+        Self {
+            stop_at: at + limit.mul_f64(0.8),
+            abandon_at: at + limit.mul_f64(0.9),
+        }
+    }
+
+    #[must_use]
+    pub fn is_spent(&self, now: Instant) -> bool {
+        now >= self.stop_at
+    }
+
+    #[must_use]
+    pub fn abandon_at(&self) -> Instant {
+        self.abandon_at
+    }
+}

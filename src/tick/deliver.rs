@@ -1,0 +1,46 @@
+//! One batch to every sink. The only maker of receipts.
+
+use futures_util::future::join_all;
+use tokio::time::timeout_at;
+
+use super::Poller;
+use super::budget::Budget;
+use super::keeper::Receipt;
+use crate::model::envelope::Batch;
+use crate::sink::{DeliveryFailure, Verdict};
+
+/// The sink that stood in the way, and why.
+#[derive(Debug)]
+pub(super) struct NotDelivered {
+    pub(super) sink: String,
+    pub(super) failure: DeliveryFailure,
+}
+
+/// All sinks at once, from the same bytes; every one of them must acknowledge.
+pub(super) async fn deliver(
+    poller: &Poller,
+    batch: &Batch,
+    budget: &Budget,
+) -> Result<Receipt, NotDelivered> {
+    let attempts = poller.sinks.iter().map(|sink| async move {
+        let verdict = match timeout_at(budget.abandon_at(), sink.deliver(batch)).await {
+            Ok(verdict) => verdict,
+            Err(_) => Verdict::Failed(DeliveryFailure {
+                reason: "no answer before the time budget of the invocation was spent".to_owned(),
+                not_before: None,
+            }),
+        };
+        match verdict {
+            Verdict::Acknowledged => Ok(()),
+            Verdict::Failed(failure) => Err(NotDelivered {
+                sink: sink.name().to_owned(),
+                failure,
+            }),
+        }
+    });
+    for verdict in join_all(attempts).await {
+        verdict?;
+    }
+    let rows = batch.event_ids.len() as u64;
+    Ok(Receipt::new(batch.id.to_string(), rows))
+}

@@ -1,0 +1,371 @@
+//! The one writer of a held lease: it owns the tag, renews the lease, and commits.
+//!
+//! The body of a tick runs beside it and asks for writes; when the lease is lost the body is
+//! dropped, which cancels what is being delivered, and nothing more is written (C4). A write that
+//! lost its race or whose answer never came is settled by reading again: the document says whether
+//! it holds our mark (C6).
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use super::report::TickError;
+use super::{Poller, load_document};
+use crate::model::envelope::Fence;
+use crate::model::lease::{AgeEvidence, WriteMark};
+use crate::model::state::{Failure, StateDocument};
+use crate::model::transitions::{Action, Advance, Applied, Claim, Refusal, Step, Then, apply};
+use crate::store::{StoreError, Swap, Tag};
+
+/// Lost races in a row before a writer gives up; each means that somebody else made progress.
+const MOST_TRIES: u32 = 8;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A document as it stands in the store, or the first one, which does not yet.
+#[derive(Debug, Clone)]
+pub(super) struct Standing {
+    pub(super) document: StateDocument,
+    pub(super) tag: Option<Tag>,
+    pub(super) clock: Option<crate::model::lease::StoreClock>,
+}
+
+/// What the lease looked like when it was reached for.
+pub(super) enum Claimed<'a> {
+    Mine(Box<Keeper<'a>>),
+    /// Losing the race is normal (C3).
+    Elsewhere(String),
+    Paused,
+}
+
+/// A held lease. Whoever has it may ask for commits; nobody else can.
+#[derive(Debug)]
+pub(super) struct Lease {
+    requests: mpsc::Sender<Request>,
+    fence: Fence,
+}
+
+/// Proof that every sink has acknowledged a batch; only `deliver` makes one.
+#[derive(Debug)]
+pub(super) struct Receipt {
+    batch_id: String,
+    rows: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Keeper<'a> {
+    poller: &'a Poller,
+    standing: Standing,
+    mark: WriteMark,
+    /// Monotonic: the moment at which this holder stops trusting its lease.
+    deadline: Instant,
+    next_heartbeat: Instant,
+    writes: u64,
+}
+
+#[derive(Debug)]
+struct Request {
+    step: Step,
+    /// Told whether the poller has been paused meanwhile.
+    done: oneshot::Sender<StateDocument>,
+}
+
+impl Receipt {
+    pub(super) fn new(batch_id: String, rows: u64) -> Self {
+        Self { batch_id, rows }
+    }
+}
+
+impl Lease {
+    /// Identifies the next batch to receivers; grows with every one.
+    pub(super) fn next_fence(&mut self) -> Fence {
+        self.fence.sequence += 1;
+        self.fence
+    }
+
+    /// The acknowledgement itself (A2): the checkpoint moves to `to`, and the lease is renewed or
+    /// given back in the same write.
+    pub(super) async fn commit(
+        &self,
+        receipt: Receipt,
+        to: crate::model::state::CursorMark,
+        then: Then,
+    ) -> StateDocument {
+        let advance = Advance {
+            to: Some(to),
+            delivered: std::collections::BTreeMap::new(),
+            batch_id: receipt.batch_id,
+            rows: receipt.rows,
+        };
+        self.request(Step::Commit { advance, then }).await
+    }
+
+    pub(super) async fn record_failure(&self, failure: Failure) {
+        self.request(Step::RecordFailure(failure)).await;
+    }
+
+    pub(super) async fn release(&self) {
+        self.request(Step::Release).await;
+    }
+
+    /// When the lease is lost the keeper ends and drops this future's owner; until then it waits.
+    async fn request(&self, step: Step) -> StateDocument {
+        let (done, answer) = oneshot::channel();
+        if self.requests.send(Request { step, done }).await.is_ok()
+            && let Ok(document) = answer.await
+        {
+            return document;
+        }
+        std::future::pending().await
+    }
+}
+
+/// What to do when the document was changed by somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rival {
+    /// What was read for this tick may be out of date: let it go.
+    Yield,
+    /// Derive the change again from what stands there now.
+    Outlast,
+}
+
+pub(super) async fn claim(poller: &Poller, standing: Standing) -> Result<Claimed<'_>, TickError> {
+    let now = poller.clock.monotonic();
+    let nonce = format!("{:032x}", poller.clock.random());
+    let mut keeper = Keeper {
+        poller,
+        standing,
+        mark: WriteMark {
+            token: Default::default(),
+            nonce: nonce.clone(),
+            sequence: 0,
+        },
+        deadline: now,
+        next_heartbeat: now,
+        writes: 0,
+    };
+    let action = |standing: &Standing| {
+        Action::Claim(Claim {
+            owner_id: poller.owner.clone(),
+            nonce: nonce.clone(),
+            source_fingerprint: poller.fingerprint.clone(),
+            ttl: poller.lease.ttl,
+            evidence: AgeEvidence {
+                local_now: poller.clock.now(),
+                store: standing.clock,
+                margin: poller.lease.margin,
+            },
+        })
+    };
+    match keeper.write(action, Rival::Yield).await {
+        Ok(()) => {}
+        Err(TickError::Refused(Refusal::Held { owner_id, .. })) => {
+            return Ok(Claimed::Elsewhere(owner_id));
+        }
+        Err(TickError::Refused(Refusal::Paused)) => return Ok(Claimed::Paused),
+        Err(TickError::Refused(Refusal::Failed)) => return Err(TickError::MarkedFailed),
+        Err(TickError::Refused(refusal @ Refusal::Fingerprint { .. })) => {
+            return Err(TickError::Fingerprint(refusal));
+        }
+        Err(error) => return Err(error),
+    }
+    if let Some(mark) = &keeper.standing.document.holder {
+        keeper.mark = mark.clone();
+    }
+    Ok(Claimed::Mine(Box::new(keeper)))
+}
+
+impl<'a> Keeper<'a> {
+    pub(super) fn document(&self) -> &StateDocument {
+        &self.standing.document
+    }
+
+    /// Runs the body of a tick while the lease is kept for it. Returns the body's value, or why the
+    /// lease was lost; `writes` is added to in both cases.
+    pub(super) async fn hold<T, F>(
+        mut self: Box<Self>,
+        writes: &mut u64,
+        body: impl FnOnce(Lease) -> F,
+    ) -> Result<T, TickError>
+    where
+        F: Future<Output = T>,
+    {
+        let (requests, mut inbox) = mpsc::channel(1);
+        let fence = Fence {
+            token: self.mark.token,
+            sequence: 0,
+        };
+        let result = {
+            let mut body = pin!(body(Lease { requests, fence }));
+            let kept = {
+                let mut keep = pin!(self.keep(&mut inbox));
+                tokio::select! {
+                    biased;
+                    kept = &mut keep => kept.map(|()| None),
+                    value = &mut body => Ok(Some(value)),
+                }
+            };
+            match kept {
+                Ok(Some(value)) => Ok(value),
+                Ok(None) => Ok(body.await),
+                Err(error) => Err(error),
+            }
+        };
+        *writes += self.writes;
+        result
+    }
+
+    /// Serves requests and renews the lease, until it is given back (`Ok`) or lost.
+    async fn keep(&mut self, inbox: &mut mpsc::Receiver<Request>) -> Result<(), TickError> {
+        loop {
+            let request = tokio::select! {
+                biased;
+                request = inbox.recv() => request,
+                () = sleep_until(self.next_heartbeat) => None,
+            };
+            let (step, done) = match request {
+                Some(Request { step, done }) => (step, Some(done)),
+                None if inbox.is_closed() => return Ok(()),
+                None => (
+                    Step::Heartbeat {
+                        ttl: self.poller.lease.ttl,
+                    },
+                    None,
+                ),
+            };
+            self.write_step(step).await?;
+            if let Some(done) = done {
+                // The body may have been cancelled meanwhile; then nobody listens.
+                drop(done.send(self.standing.document.clone()));
+            }
+            if self.standing.document.lease.held.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn write_step(&mut self, step: Step) -> Result<(), TickError> {
+        let overdue = || TickError::LeaseLost {
+            reason: "it could not be renewed in time".to_owned(),
+        };
+        if self.poller.clock.monotonic() >= self.deadline {
+            return Err(overdue());
+        }
+        self.mark.sequence += 1;
+        let mark = self.mark.clone();
+        let action = move |_: &Standing| Action::Hold {
+            mark: mark.clone(),
+            step: step.clone(),
+        };
+        let deadline = self.deadline;
+        match timeout_at(deadline, self.write(action, Rival::Outlast)).await {
+            Err(_) => Err(overdue()),
+            Ok(Err(TickError::Refused(refusal @ Refusal::LeaseLost { .. }))) => {
+                Err(TickError::LeaseLost {
+                    reason: refusal.to_string(),
+                })
+            }
+            Ok(result) => result,
+        }
+    }
+
+    /// Applies and writes until the document shows it, it is refused, or it cannot be done.
+    async fn write(
+        &mut self,
+        action: impl Fn(&Standing) -> Action,
+        rival: Rival,
+    ) -> Result<(), TickError> {
+        let first_sent = self.poller.clock.monotonic();
+        for attempt in 0..MOST_TRIES {
+            let now = self.poller.clock.now();
+            let next = match apply(&self.standing.document, &action(&self.standing), now)? {
+                Applied::Changed(next) => *next,
+                Applied::Already => {
+                    self.renewed_at(first_sent);
+                    return Ok(());
+                }
+            };
+            match self.swap(&next).await {
+                Ok(Swap::Won(tag)) => {
+                    self.standing.document = next;
+                    self.standing.tag = Some(tag);
+                    self.renewed_at(first_sent);
+                    return Ok(());
+                }
+                Ok(Swap::Lost) | Err(StoreError::Unknown { .. }) => {
+                    let before = self.standing.tag.clone();
+                    self.read_again().await?;
+                    if rival == Rival::Yield && self.standing.tag != before && !self.is_mine() {
+                        return Err(self.overtaken());
+                    }
+                }
+                Err(StoreError::Unreachable { .. }) if attempt + 1 < MOST_TRIES => {
+                    sleep(FIRST_PAUSE * (1 << attempt)).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(TickError::Contended { tries: MOST_TRIES })
+    }
+
+    /// One conditional write. An answer that takes longer than half a lease counts as lost.
+    async fn swap(&mut self, next: &StateDocument) -> Result<Swap, StoreError> {
+        self.writes += 1;
+        let (store, key) = (&self.poller.store, &self.poller.state_key);
+        let body = next.to_bytes().into();
+        let write = async {
+            match &self.standing.tag {
+                Some(tag) => store.replace(key, tag, body).await,
+                None => store.create(key, body).await,
+            }
+        };
+        match timeout(self.poller.lease.ttl / 2, write).await {
+            Ok(result) => result,
+            Err(elapsed) => Err(StoreError::Unknown {
+                context: key.to_string(),
+                cause: elapsed.into(),
+            }),
+        }
+    }
+
+    async fn read_again(&mut self) -> Result<(), TickError> {
+        match load_document(self.poller).await? {
+            Some(standing) => {
+                self.standing = standing;
+                Ok(())
+            }
+            // A first document that has not arrived is tried again; any other is gone for good.
+            None if self.standing.tag.is_none() => Ok(()),
+            None => Err(TickError::DocumentGone {
+                key: self.poller.state_key.to_string(),
+            }),
+        }
+    }
+
+    fn is_mine(&self) -> bool {
+        let holder = self.standing.document.holder.as_ref();
+        holder.is_some_and(|mark| mark.nonce == self.mark.nonce)
+    }
+
+    fn overtaken(&self) -> TickError {
+        let lease = &self.standing.document.lease;
+        let owner_id = match &lease.held {
+            Some(held) => held.owner_id.clone(),
+            None => "another instance".to_owned(),
+        };
+        Refusal::Held {
+            owner_id,
+            token: lease.token.get(),
+        }
+        .into()
+    }
+
+    /// The lease counts from before the request was sent: the store may have applied it at once.
+    fn renewed_at(&mut self, sent: Instant) {
+        let lease = &self.poller.lease;
+        self.deadline = sent + lease.ttl - lease.margin;
+        self.next_heartbeat = sent + lease.heartbeat;
+    }
+}

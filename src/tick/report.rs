@@ -1,0 +1,179 @@
+//! How a tick ended, for the host, for the log and for people.
+
+use std::error::Error;
+
+use serde::Serialize;
+
+use crate::clock::Timestamp;
+use crate::model::state::DocumentError;
+use crate::model::transitions::Refusal;
+use crate::sink::DeliveryFailure;
+use crate::source::SourceError;
+use crate::store::StoreError;
+
+/// A tick that did what it should; the host is told 200.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing new: one read of the state, one query, no write.
+    Idle,
+    /// Everything visible was delivered and committed.
+    Drained,
+    /// The time budget ran out with rows left; the next tick goes on.
+    BudgetSpent,
+    /// Another instance works on it, or was faster.
+    HeldElsewhere {
+        owner: String,
+    },
+    Paused,
+    /// The receiver asked not to be called yet.
+    NotBefore {
+        until: Timestamp,
+    },
+    /// `start: now` has written down where it begins.
+    Started,
+}
+
+/// A tick that failed; the host is told 500, and the rows come again.
+#[derive(Debug, thiserror::Error)]
+pub enum TickError {
+    #[error("delivery to {sink} failed (attempt {attempts}): {failure}")]
+    Delivery {
+        sink: String,
+        attempts: u32,
+        #[source]
+        failure: DeliveryFailure,
+    },
+    #[error("the lease was lost while working; what was not committed comes again: {reason}")]
+    LeaseLost { reason: String },
+    #[error("poller is marked failed; look into it, then reset it")]
+    MarkedFailed,
+    #[error("{0}; if the same rows are meant, reset the poller or give it a new name")]
+    Fingerprint(Refusal),
+    #[error(
+        "{key}: the state document is gone, but this poller has run before; restore it or reset the poller"
+    )]
+    DocumentGone { key: String },
+    #[error("{key}: {source}; it is left as it is: restore a good copy or reset the poller")]
+    Document {
+        key: String,
+        #[source]
+        source: DocumentError,
+    },
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("a change of the state was refused: {0}")]
+    Refused(#[from] Refusal),
+    #[error("the state document kept changing under {tries} tries to write it")]
+    Contended { tries: u32 },
+}
+
+/// What a tick did, whether it ended well or not.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    pub batches: u64,
+    pub rows: u64,
+    pub bytes: u64,
+    /// Writes to the state store, heartbeats included.
+    pub writes: u64,
+}
+
+#[derive(Debug)]
+pub struct TickReport {
+    pub poller: String,
+    pub result: Result<Outcome, TickError>,
+    pub tally: Tally,
+    pub took_ms: u64,
+    /// The checkpoint as this tick left it, for people.
+    pub checkpoint: Option<String>,
+}
+
+impl Outcome {
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Drained => "drained",
+            Self::BudgetSpent => "budget_spent",
+            Self::HeldElsewhere { .. } => "held_elsewhere",
+            Self::Paused => "paused",
+            Self::NotBefore { .. } => "not_before",
+            Self::Started => "started",
+        }
+    }
+}
+
+impl TickError {
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Delivery { .. } => "delivery_failed",
+            Self::LeaseLost { .. } => "lease_lost",
+            Self::MarkedFailed => "marked_failed",
+            Self::Fingerprint(_) => "fingerprint_changed",
+            Self::DocumentGone { .. } => "document_gone",
+            Self::Document { .. } => "document_refused",
+            Self::Source(_) => "source_failed",
+            Self::Store(_) => "store_failed",
+            Self::Refused(_) => "refused",
+            Self::Contended { .. } => "contended",
+        }
+    }
+
+    /// The error and its causes on one line.
+    #[must_use]
+    pub fn story(&self) -> String {
+        let mut story = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            if !story.contains(&text) {
+                story.push_str(": ");
+                story.push_str(&text);
+            }
+            cause = error.source();
+        }
+        story.replace(['\n', '\r'], " ")
+    }
+}
+
+impl TickReport {
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        self.result.is_err()
+    }
+
+    /// One sentence for the invocation's log.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Tally { batches, rows, .. } = self.tally;
+        let done = match (batches, &self.checkpoint) {
+            (0, _) => String::new(),
+            (_, Some(checkpoint)) => {
+                format!("; {rows} rows in {batches} batches committed up to {checkpoint}")
+            }
+            (_, None) => format!("; {rows} rows in {batches} batches committed"),
+        };
+        let poller = &self.poller;
+        match &self.result {
+            Ok(outcome) => {
+                let what = match outcome {
+                    Outcome::Idle => "nothing new".to_owned(),
+                    Outcome::Drained => "drained".to_owned(),
+                    Outcome::BudgetSpent => "time budget spent, the next tick goes on".to_owned(),
+                    Outcome::HeldElsewhere { owner } => {
+                        format!("the lease is held by {owner}, nothing to do here")
+                    }
+                    Outcome::Paused => "paused".to_owned(),
+                    Outcome::NotBefore { until } => {
+                        format!("the receiver asked to wait until {until}")
+                    }
+                    Outcome::Started => "starts from now".to_owned(),
+                };
+                format!("{poller}: {what}{done}")
+            }
+            Err(error) => format!("{poller}: {}{done}", error.story()),
+        }
+    }
+}
