@@ -3,36 +3,34 @@
 //! Every await in here is a place to die. Rows are safe at each of them, because the checkpoint
 //! moves only by a commit, a commit needs a receipt, and a receipt needs every sink's answer.
 
+mod birth;
 pub mod budget;
 mod deliver;
 mod keeper;
+mod reading;
 pub mod report;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join;
-use tokio::time::sleep;
 
 use crate::clock::Clock;
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
 use crate::model::envelope::Batch;
-use crate::model::page::{Page, PageWriter};
+use crate::model::lease::AgeEvidence;
 use crate::model::position::Position;
 use crate::model::state::{CursorMark, Failure, StateDocument, Status};
-use crate::model::transitions::Then;
+use crate::model::transitions::{Refusal, Then};
 use crate::sink::Sink;
-use crate::source::{ReadPage, Shape, Source, SourceError};
-use crate::store::{StateStore, StoreError, StoreKey, Swap};
+use crate::source::Source;
+use crate::store::{StateStore, StoreKey};
 
+use birth::{first_standing, leave_birth_marker};
 use budget::Budget;
 use deliver::{NotDelivered, deliver};
 use keeper::{Claimed, Keeper, Lease, Standing, claim};
+use reading::{Unsent, load_document, read_after, read_unsent};
 use report::{Outcome, Tally, TickError, TickReport};
-
-/// Tries against a database or a store that cannot be reached, before the tick fails (D9).
-const MOST_TRIES: u32 = 3;
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// A poller with everything it needs to run.
 #[derive(Debug)]
@@ -50,15 +48,6 @@ pub struct Poller {
     pub state_key: StoreKey,
     pub birth_marker: StoreKey,
     pub clock: Arc<dyn Clock>,
-}
-
-/// Rows to deliver next, and the position that is safe to commit once they are.
-#[derive(Debug)]
-struct Unsent {
-    page: Page,
-    up_to: Position,
-    end: bool,
-    shape: Arc<Shape>,
 }
 
 pub async fn tick(poller: &Poller, budget: Budget) -> TickReport {
@@ -89,9 +78,9 @@ async fn run(
 ) -> Result<Outcome, TickError> {
     let standing = match load_document(poller).await? {
         Some(standing) => standing,
-        None => match first_run(poller, &mut progress.tally.writes).await? {
-            FirstRun::Begin(standing) => standing,
-            FirstRun::Started => return Ok(Outcome::Started),
+        None => match first_standing(poller, &mut progress.tally.writes).await? {
+            Some(standing) => standing,
+            None => return Ok(Outcome::Started),
         },
     };
     progress.checkpoint = standing.document.position().cloned();
@@ -192,16 +181,14 @@ fn reason_to_stop(poller: &Poller, standing: &Standing) -> Result<Option<Outcome
     }
     if document.source_fingerprint != poller.fingerprint {
         let (stored, configured) = (&document.source_fingerprint, &poller.fingerprint);
-        return Err(TickError::Fingerprint(
-            crate::model::transitions::Refusal::Fingerprint {
-                stored: stored.clone(),
-                configured: configured.clone(),
-            },
-        ));
+        return Err(TickError::Fingerprint(Refusal::Fingerprint {
+            stored: stored.clone(),
+            configured: configured.clone(),
+        }));
     }
     let now = poller.clock.now();
     if let Some(held) = &document.lease.held
-        && !held.may_be_taken(crate::model::lease::AgeEvidence {
+        && !held.may_be_taken(AgeEvidence {
             local_now: now,
             store: standing.clock,
             margin: poller.lease.margin,
@@ -277,161 +264,4 @@ async fn record(
         attempts,
         failure,
     }
-}
-
-async fn read_after(
-    poller: &Poller,
-    document: &StateDocument,
-    unsent: &Unsent,
-) -> Result<Option<Unsent>, TickError> {
-    if unsent.end {
-        return Ok(None);
-    }
-    read_unsent(poller, document, Some(&unsent.up_to)).await
-}
-
-/// The next rows that were not delivered already; `None` at the end of what is visible.
-async fn read_unsent(
-    poller: &Poller,
-    document: &StateDocument,
-    after: Option<&Position>,
-) -> Result<Option<Unsent>, TickError> {
-    let mut after = after.cloned();
-    loop {
-        let ReadPage { page, end, shape } = read(poller, after.as_ref()).await?;
-        let Some(up_to) = page.last_position().cloned() else {
-            return Ok(None);
-        };
-        let page = page.without(|id| document.delivered.contains_key(id));
-        if !page.is_empty() {
-            return Ok(Some(Unsent {
-                page,
-                up_to,
-                end,
-                shape,
-            }));
-        }
-        if end {
-            return Ok(None);
-        }
-        after = Some(up_to);
-    }
-}
-
-async fn read(poller: &Poller, after: Option<&Position>) -> Result<ReadPage, SourceError> {
-    let BatchLimits {
-        max_rows,
-        max_bytes,
-        max_wait,
-    } = poller.batch;
-    let mut tries = 0;
-    loop {
-        let writer = PageWriter::new(&poller.name, max_rows.get(), max_bytes.get());
-        match poller.source.read(after, writer, max_wait).await {
-            Err(SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
-                sleep(pause(poller, tries)).await;
-                tries += 1;
-            }
-            result => return result,
-        }
-    }
-}
-
-/// The document as it stands, or `None` where there is none.
-async fn load_document(poller: &Poller) -> Result<Option<Standing>, TickError> {
-    let Some(loaded) = load(poller, &poller.state_key).await? else {
-        return Ok(None);
-    };
-    let document = StateDocument::from_bytes(&loaded.body, &poller.name, &poller.key_columns)
-        .map_err(|source| TickError::Document {
-            key: poller.state_key.to_string(),
-            source,
-        })?;
-    Ok(Some(Standing {
-        document,
-        tag: Some(loaded.tag),
-        clock: loaded.clock,
-    }))
-}
-
-async fn load(poller: &Poller, key: &StoreKey) -> Result<Option<crate::store::Loaded>, StoreError> {
-    let mut tries = 0;
-    loop {
-        match poller.store.load(key).await {
-            Err(StoreError::Unreachable { .. } | StoreError::Unknown { .. })
-                if tries + 1 < MOST_TRIES =>
-            {
-                sleep(pause(poller, tries)).await;
-                tries += 1;
-            }
-            result => return result,
-        }
-    }
-}
-
-enum FirstRun {
-    Begin(Standing),
-    Started,
-}
-
-/// A missing document is a first run only if nothing was ever committed here.
-async fn first_run(poller: &Poller, writes: &mut u64) -> Result<FirstRun, TickError> {
-    if load(poller, &poller.birth_marker).await?.is_some() {
-        return Err(TickError::DocumentGone {
-            key: poller.state_key.to_string(),
-        });
-    }
-    let first = |start| StateDocument::first(&poller.name, &poller.fingerprint, start);
-    match poller.start {
-        Start::Beginning => Ok(FirstRun::Begin(Standing {
-            document: first(None),
-            tag: None,
-            clock: None,
-        })),
-        Start::Now => {
-            // Written down before anything else: "now" must not move with every tick.
-            let start = poller
-                .source
-                .last()
-                .await?
-                .map(|(position, shape)| CursorMark {
-                    kind: shape.cursor_kind,
-                    position,
-                    key_columns: poller.key_columns.clone(),
-                });
-            *writes += 2;
-            let body = first(start).to_bytes().into();
-            // Whoever else was faster has written down a "now" of its own, which is as good.
-            match poller.store.create(&poller.state_key, body).await? {
-                Swap::Won(_) | Swap::Lost => {}
-            }
-            leave_birth_marker(poller).await?;
-            Ok(FirstRun::Started)
-        }
-    }
-}
-
-/// Left before the first delivery, so that a document deleted later is not taken for a first run.
-/// The document comes first: a crash between the two leaves a poller that simply begins.
-async fn leave_birth_marker(poller: &Poller) -> Result<(), TickError> {
-    let mut tries = 0;
-    loop {
-        let created = poller.store.create(&poller.birth_marker, "{}".into()).await;
-        match created {
-            Ok(Swap::Won(_) | Swap::Lost) => return Ok(()),
-            Err(StoreError::Unreachable { .. } | StoreError::Unknown { .. })
-                if tries + 1 < MOST_TRIES =>
-            {
-                sleep(pause(poller, tries)).await;
-                tries += 1;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Doubles, with up to half of it taken off at random.
-fn pause(poller: &Poller, tries: u32) -> Duration {
-    let jitter = u32::try_from(poller.clock.random() % 500).unwrap_or(0);
-    FIRST_PAUSE * (1 << tries) * (1000 - jitter) / 1000
 }

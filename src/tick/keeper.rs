@@ -5,6 +5,7 @@
 //! lost its race or whose answer never came is settled by reading again: the document says whether
 //! it holds our mark (C6).
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
@@ -12,11 +13,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use super::Poller;
+use super::reading::load_document;
 use super::report::TickError;
-use super::{Poller, load_document};
 use crate::model::envelope::Fence;
-use crate::model::lease::{AgeEvidence, WriteMark};
-use crate::model::state::{Failure, StateDocument};
+use crate::model::lease::{AgeEvidence, StoreClock, WriteMark};
+use crate::model::state::{CursorMark, Failure, StateDocument};
 use crate::model::transitions::{Action, Advance, Applied, Claim, Refusal, Step, Then, apply};
 use crate::store::{StoreError, Swap, Tag};
 
@@ -29,7 +31,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Standing {
     pub(super) document: StateDocument,
     pub(super) tag: Option<Tag>,
-    pub(super) clock: Option<crate::model::lease::StoreClock>,
+    pub(super) clock: Option<StoreClock>,
 }
 
 /// What the lease looked like when it was reached for.
@@ -90,12 +92,12 @@ impl Lease {
     pub(super) async fn commit(
         &self,
         receipt: Receipt,
-        to: crate::model::state::CursorMark,
+        to: CursorMark,
         then: Then,
     ) -> StateDocument {
         let advance = Advance {
             to: Some(to),
-            delivered: std::collections::BTreeMap::new(),
+            delivered: BTreeMap::new(),
             batch_id: receipt.batch_id,
             rows: receipt.rows,
         };

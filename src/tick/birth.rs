@@ -1,0 +1,70 @@
+//! The first tick of a poller, and the marker that tells a first tick from a lost document.
+//!
+//! The document is created before the marker, and the marker before the first delivery. So a crash
+//! between the two leaves a poller that simply begins, while a document that disappears after
+//! something was committed is refused (I14).
+
+use super::Poller;
+use super::keeper::Standing;
+use super::reading::{load, may_try_again, pause};
+use super::report::TickError;
+use crate::config::Start;
+use crate::model::state::{CursorMark, StateDocument};
+
+/// Where a poller without a document stands: at the beginning, or (`None`) at a "now" that has just
+/// been written down.
+pub(super) async fn first_standing(
+    poller: &Poller,
+    writes: &mut u64,
+) -> Result<Option<Standing>, TickError> {
+    if load(poller, &poller.birth_marker).await?.is_some() {
+        return Err(TickError::DocumentGone {
+            key: poller.state_key.to_string(),
+        });
+    }
+    match poller.start {
+        Start::Beginning => Ok(Some(Standing {
+            document: first_document(poller, None),
+            tag: None,
+            clock: None,
+        })),
+        Start::Now => {
+            *writes += 2;
+            write_down_now(poller).await?;
+            Ok(None)
+        }
+    }
+}
+
+/// "Now" must not move with every tick that finds nothing, so it is stored at once.
+async fn write_down_now(poller: &Poller) -> Result<(), TickError> {
+    let last = poller.source.last().await?;
+    let start = last.map(|(position, shape)| CursorMark {
+        kind: shape.cursor_kind,
+        position,
+        key_columns: poller.key_columns.clone(),
+    });
+    let body = first_document(poller, start).to_bytes().into();
+    // Lost: another instance has written down a "now" of its own, which is as good.
+    poller.store.create(&poller.state_key, body).await?;
+    leave_birth_marker(poller).await
+}
+
+fn first_document(poller: &Poller, start: Option<CursorMark>) -> StateDocument {
+    StateDocument::first(&poller.name, &poller.fingerprint, start)
+}
+
+/// Creating it twice is harmless: it has no content.
+pub(super) async fn leave_birth_marker(poller: &Poller) -> Result<(), TickError> {
+    let mut tries = 0;
+    loop {
+        match poller.store.create(&poller.birth_marker, "{}".into()).await {
+            Ok(_) => return Ok(()),
+            Err(error) if may_try_again(&error, tries) => {
+                pause(poller, tries).await;
+                tries += 1;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a tick reads: the state document, and rows that were not delivered yet. Infrastructure that
+//! cannot be reached is tried again a few times, with jitter, and then the tick fails (D9).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::Poller;
+use super::keeper::Standing;
+use super::report::TickError;
+use crate::config::Batch as BatchLimits;
+use crate::model::page::{Page, PageWriter};
+use crate::model::position::Position;
+use crate::model::state::StateDocument;
+use crate::source::{ReadPage, Shape, SourceError};
+use crate::store::{Loaded, StoreError, StoreKey};
+
+const MOST_TRIES: u32 = 3;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Rows to deliver next, and the position that is safe to commit once they are.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    pub(super) page: Page,
+    pub(super) up_to: Position,
+    pub(super) end: bool,
+    pub(super) shape: Arc<Shape>,
+}
+
+/// The rows behind `unsent`, without a query when it reached the end.
+pub(super) async fn read_after(
+    poller: &Poller,
+    document: &StateDocument,
+    unsent: &Unsent,
+) -> Result<Option<Unsent>, TickError> {
+    if unsent.end {
+        return Ok(None);
+    }
+    read_unsent(poller, document, Some(&unsent.up_to)).await
+}
+
+/// The next rows that were not delivered already; `None` at the end of what is visible.
+pub(super) async fn read_unsent(
+    poller: &Poller,
+    document: &StateDocument,
+    after: Option<&Position>,
+) -> Result<Option<Unsent>, TickError> {
+    let mut after = after.cloned();
+    loop {
+        let ReadPage { page, end, shape } = read_page(poller, after.as_ref()).await?;
+        let Some(up_to) = page.last_position().cloned() else {
+            return Ok(None);
+        };
+        let page = page.without(|id| document.delivered.contains_key(id));
+        if !page.is_empty() {
+            return Ok(Some(Unsent {
+                page,
+                up_to,
+                end,
+                shape,
+            }));
+        }
+        if end {
+            return Ok(None);
+        }
+        after = Some(up_to);
+    }
+}
+
+async fn read_page(poller: &Poller, after: Option<&Position>) -> Result<ReadPage, SourceError> {
+    let BatchLimits {
+        max_rows,
+        max_bytes,
+        max_wait,
+    } = poller.batch;
+    let mut tries = 0;
+    loop {
+        let writer = PageWriter::new(&poller.name, max_rows.get(), max_bytes.get());
+        match poller.source.read(after, writer, max_wait).await {
+            Err(SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
+                pause(poller, tries).await;
+                tries += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The document as it stands, or `None` where there is none.
+pub(super) async fn load_document(poller: &Poller) -> Result<Option<Standing>, TickError> {
+    let Some(loaded) = load(poller, &poller.state_key).await? else {
+        return Ok(None);
+    };
+    let document = StateDocument::from_bytes(&loaded.body, &poller.name, &poller.key_columns)
+        .map_err(|source| TickError::Document {
+            key: poller.state_key.to_string(),
+            source,
+        })?;
+    Ok(Some(Standing {
+        document,
+        tag: Some(loaded.tag),
+        clock: loaded.clock,
+    }))
+}
+
+pub(super) async fn load(poller: &Poller, key: &StoreKey) -> Result<Option<Loaded>, StoreError> {
+    let mut tries = 0;
+    loop {
+        match poller.store.load(key).await {
+            Err(error) if may_try_again(&error, tries) => {
+                pause(poller, tries).await;
+                tries += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// For reads, and for writes that may safely happen twice.
+pub(super) fn may_try_again(error: &StoreError, tries: u32) -> bool {
+    let passing = matches!(
+        error,
+        StoreError::Unreachable { .. } | StoreError::Unknown { .. }
+    );
+    passing && tries + 1 < MOST_TRIES
+}
+
+/// Doubles, with up to half of it taken off at random, so that instances do not march in step.
+pub(super) async fn pause(poller: &Poller, tries: u32) {
+    let jitter = u32::try_from(poller.clock.random() % 500).unwrap_or(0);
+    sleep(FIRST_PAUSE * (1 << tries) * (1000 - jitter) / 1000).await;
+}
