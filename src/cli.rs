@@ -1,7 +1,70 @@
 //! argv → command → exit code.
 
+mod check;
+mod demo;
+mod dev;
+mod schema;
+mod serve;
+
 use std::process::ExitCode;
 
+use clap::{Parser, Subcommand};
+
+use crate::config::Settings;
+use crate::telemetry;
+
+/// Turns any SQL table into an Azure Functions trigger, and loses no row.
+///
+/// dbtick is the custom handler of a Functions app. It is a pseudo trigger on timers, not a native
+/// database trigger: rows are delivered at least once, so receivers must be idempotent (by event id).
+#[derive(Debug, Parser)]
+#[command(name = "dbtick", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Be the custom handler: the Functions host runs this
+    Serve(serve::Serve),
+    /// Run a Functions app directory locally, without Core Tools
+    Dev(dev::Dev),
+    /// See it work on embedded parts: SQLite, file state, a built-in receiver
+    Demo(demo::Demo),
+    /// Parse, connect and grade every poller of an app
+    Check(check::Check),
+    /// Print a JSON Schema: of the poller block, or of the batches that receivers get
+    Schema(schema::Schema),
+}
+
+/// Exit codes: 0 fine · 1 something is wrong with what was asked for · 2 wrong usage (by clap).
 pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let settings = Settings::process();
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("cannot start: {error}")),
+    };
+    if matches!(cli.command, Command::Serve(_)) {
+        telemetry::start(settings.get("DBTICK_LOG").unwrap_or("info"));
+    }
+    runtime.block_on(async {
+        match cli.command {
+            Command::Serve(serve) => serve.run(&settings).await,
+            Command::Dev(dev) => dev.run().await,
+            Command::Demo(demo) => demo.run().await,
+            Command::Check(check) => check.run(&settings).await,
+            Command::Schema(schema) => schema.run(),
+        }
+    })
+}
+
+/// Says what is wrong on stderr.
+fn fail(problem: &str) -> ExitCode {
+    eprintln!("dbtick: {problem}");
     ExitCode::FAILURE
 }

@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::stop::Stop;
+
 /// What is taken where the host sets no limit: long enough to drain, short enough to notice.
 const UNLIMITED: Duration = Duration::from_secs(30 * 60);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Budget {
     /// No new batch is begun after this.
     stop_at: Instant,
     /// What still runs is abandoned here, which leaves time to say so and to release the lease.
     abandon_at: Instant,
+    stop: Stop,
 }
 
 impl Budget {
@@ -24,12 +27,19 @@ impl Budget {
         Self {
             stop_at: at + limit.mul_f64(0.8),
             abandon_at: at + limit.mul_f64(0.9),
+            stop: Stop::never(),
         }
+    }
+
+    /// Spent as well once somebody wishes to stop.
+    #[must_use]
+    pub fn or_until(self, stop: Stop) -> Self {
+        Self { stop, ..self }
     }
 
     #[must_use]
     pub fn is_spent(&self, now: Instant) -> bool {
-        now >= self.stop_at
+        now >= self.stop_at || self.stop.is_raised()
     }
 
     #[must_use]

@@ -1,0 +1,32 @@
+//! `dbtick schema`: for editors and for receivers.
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+const BATCH: &str = include_str!("../../schema/batch.schema.json");
+
+#[derive(Debug, Args)]
+pub(super) struct Schema {
+    /// Which one
+    #[arg(value_enum, default_value = "poller")]
+    of: Of,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Of {
+    /// The poller block of a function.json
+    Poller,
+    /// A batch as receivers get it
+    Batch,
+}
+
+impl Schema {
+    pub(super) fn run(self) -> ExitCode {
+        match self.of {
+            Of::Poller => println!("{:#}", crate::config::schema::schema()),
+            Of::Batch => print!("{BATCH}"),
+        }
+        ExitCode::SUCCESS
+    }
+}

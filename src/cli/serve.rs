@@ -1,0 +1,76 @@
+//! `dbtick serve`: the custom handler.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::fail;
+use crate::clock::SystemClock;
+use crate::config::Settings;
+use crate::config::app::App;
+use crate::host::{Handler, serve};
+use crate::stop;
+use crate::wiring::Parts;
+
+/// The host takes an exit code of 0 for "never start it again", so a clean stop is not 0 either.
+const STOPPED: u8 = 143;
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// Loopback port to serve on
+    #[arg(long, env = "FUNCTIONS_CUSTOMHANDLER_PORT")]
+    port: u16,
+    /// Directory of the Functions app: host.json, and a function.json per function
+    #[arg(long, env = "FUNCTIONS_APP_ROOT_PATH", default_value = ".")]
+    app: PathBuf,
+}
+
+impl Serve {
+    pub(super) async fn run(self, settings: &Settings) -> ExitCode {
+        let app = App::load(&self.app, settings);
+        for fault in app.faults() {
+            tracing::error!("{fault}");
+        }
+        let parts = match Parts::new(Arc::new(SystemClock)) {
+            Ok(parts) => parts,
+            Err(error) => return fail(&error.to_string()),
+        };
+        let (switch, stop) = stop::channel();
+        let handler = Handler::new(&app, parts, stop.clone());
+        tracing::info!(port = self.port, app = %app.name, "dbtick is the custom handler");
+        let signals = async {
+            terminated().await;
+            switch.raise();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            served = serve(handler, self.port, stop) => match served {
+                Ok(()) => ExitCode::from(STOPPED),
+                Err(error) => {
+                    let cause = std::error::Error::source(&error).map(|c| format!(": {c}"));
+                    fail(&format!("{error}{}", cause.unwrap_or_default()))
+                }
+            },
+            () = signals => unreachable!("signals only raise the switch"),
+        }
+    }
+}
+
+/// SIGTERM (containers) or Ctrl-C. The Functions host itself sends SIGKILL.
+async fn terminated() {
+    let (Ok(mut term), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        biased;
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

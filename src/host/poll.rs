@@ -1,0 +1,113 @@
+//! A timer invocation: one tick for each poller of the function.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, StreamExt};
+
+use super::invocation::{Answer, Invocation};
+use super::{Handler, Role};
+use crate::telemetry;
+use crate::tick::budget::Budget;
+use crate::tick::report::TickReport;
+use crate::tick::{Poller, tick};
+
+/// The host's readiness and health probe.
+pub(super) async fn ready() -> &'static str {
+    "dbtick is ready\n"
+}
+
+pub(super) async fn no_such_route(uri: Uri) -> Answer {
+    let path = uri.path();
+    Answer::failed(
+        StatusCode::NOT_FOUND,
+        vec![format!("there is nothing at {path}; functions are at /NAME")],
+    )
+}
+
+pub(super) async fn invoke(
+    State(handler): State<Arc<Handler>>,
+    Path(function): Path<String>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Answer {
+    let body = match body {
+        Ok(body) => body,
+        Err(rejection) => return refused(&function, rejection.status(), rejection.body_text()),
+    };
+    let invocation = match Invocation::read(&headers, &body) {
+        Ok(invocation) => invocation,
+        Err(error) => return refused(&function, StatusCode::BAD_REQUEST, error.to_string()),
+    };
+    if let Some(slot) = &handler.off_in_slot {
+        return Answer::ok(vec![format!(
+            "pollers are off in slot {slot}; set DBTICK_RUN_IN_SLOT=1 to run them there"
+        )]);
+    }
+    match handler.functions.get(&function) {
+        Some(Role::Poll { pollers, parallel }) => {
+            poll(&handler, pollers, *parallel, &invocation).await
+        }
+        Some(Role::Faulty(faults)) => {
+            let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            telemetry::configuration_faults(&function, &invocation.id, &lines);
+            Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, lines)
+        }
+        Some(Role::NotAPoller) => refused(
+            &function,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "its function.json has no poller or pollers block".to_owned(),
+        ),
+        None => {
+            let known: Vec<_> = handler.functions.keys().map(String::as_str).collect();
+            let known = known.join(", ");
+            let problem = format!("there is no such function; this app has: {known}");
+            refused(&function, StatusCode::NOT_FOUND, problem)
+        }
+    }
+}
+
+async fn poll(
+    handler: &Handler,
+    pollers: &[Poller],
+    parallel: usize,
+    invocation: &Invocation,
+) -> Answer {
+    let started = handler.parts.clock.monotonic();
+    let budget = Budget::starting(started, handler.function_timeout).or_until(handler.stop.clone());
+    let reports: Vec<TickReport> = stream::iter(pollers)
+        .map(|poller| tick(poller, budget.clone()))
+        .buffer_unordered(parallel.max(1))
+        .inspect(|report| telemetry::tick_ended(report, &invocation.id, invocation.past_due))
+        .collect()
+        .await;
+    let logs = reports.iter().map(TickReport::sentence).collect();
+    if reports.iter().any(TickReport::is_failure) {
+        Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, logs)
+    } else {
+        Answer::ok(logs)
+    }
+}
+
+fn refused(function: &str, status: StatusCode, problem: String) -> Answer {
+    let line = format!("{function}: {problem}");
+    telemetry::invocation_refused(&line);
+    Answer::failed(status, vec![line])
+}
+
+/// A bug must not take the other invocations of the process with it.
+pub(super) fn panicked(cause: Box<dyn Any + Send>) -> Response {
+    let what = cause
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| cause.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    let line = format!("dbtick has a bug and abandoned this invocation, nothing is lost: {what}");
+    telemetry::invocation_refused(&line);
+    Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, vec![line]).into_response()
+}

@@ -1,0 +1,82 @@
+//! What dbtick says while it works. stdout is information, stderr is errors: the Functions host
+//! tells them apart by the stream, one event per line.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::MakeWriterExt;
+
+use crate::tick::report::{Tally, TickReport};
+
+/// One line per tick, for log queries: `event == "dbtick.tick"`.
+#[derive(Serialize)]
+struct TickLine<'a> {
+    event: &'static str,
+    poller: &'a str,
+    outcome: &'a str,
+    invocation_id: &'a str,
+    past_due: bool,
+    #[serde(flatten)]
+    tally: Tally,
+    took_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// `filter` as in `DBTICK_LOG`, e.g. `info` or `dbtick=debug`.
+pub fn start(filter: &str) {
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let writer = io::stderr
+        .with_max_level(tracing::Level::ERROR)
+        .or_else(io::stdout);
+    // A second start in one process keeps the first.
+    drop(
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_ansi(false)
+            .with_writer(writer)
+            .try_init(),
+    );
+}
+
+pub fn tick_ended(report: &TickReport, invocation_id: &str, past_due: bool) {
+    let (outcome, error) = match &report.result {
+        Ok(outcome) => (outcome.name(), None),
+        Err(error) => (error.name(), Some(error.story())),
+    };
+    line(&TickLine {
+        event: "dbtick.tick",
+        poller: &report.poller,
+        outcome,
+        invocation_id,
+        past_due,
+        tally: report.tally,
+        took_ms: report.took_ms,
+        checkpoint: report.checkpoint.as_deref(),
+        error,
+    });
+    if report.is_failure() {
+        tracing::error!(invocation_id, "{}", report.sentence());
+    }
+}
+
+pub fn configuration_faults(function: &str, invocation_id: &str, faults: &[String]) {
+    for fault in faults {
+        tracing::error!(invocation_id, function, "{fault}");
+    }
+}
+
+pub fn invocation_refused(line: &str) {
+    tracing::error!("{line}");
+}
+
+/// A log that cannot be written must not stop a tick, so a failure to write is not an error here.
+fn line(value: &impl Serialize) {
+    if let Ok(mut text) = serde_json::to_vec(value) {
+        text.push(b'\n');
+        io::stdout().lock().write_all(&text).ok();
+    }
+}
