@@ -3,11 +3,13 @@
 //! Nothing in here can be wrong: durations are durations, names are checked, secrets cannot be
 //! printed, `%SETTINGS%` are resolved. The raw shape of the file is `raw`, its faults are `fault`.
 
+pub mod human;
 pub mod secret;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
+
 
 use secret::SecretUrl;
 
