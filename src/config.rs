@@ -3,13 +3,16 @@
 //! Nothing in here can be wrong: durations are durations, names are checked, secrets cannot be
 //! printed, `%SETTINGS%` are resolved. The raw shape of the file is `raw`, its faults are `fault`.
 
+pub mod environment;
 pub mod human;
 pub mod secret;
+mod settings;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use settings::{SettingError, Settings};
 
 use secret::SecretUrl;
 
