@@ -4,6 +4,7 @@
 //! printed, `%SETTINGS%` are resolved. The raw shape of the file is `raw`, its faults are `fault`.
 
 pub mod environment;
+mod fingerprint;
 pub mod human;
 pub mod secret;
 mod settings;
@@ -12,6 +13,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use fingerprint::fingerprint;
 pub use settings::{SettingError, Settings};
 
 use secret::SecretUrl;
@@ -33,6 +35,9 @@ pub struct Poller {
 pub struct SourceConfig {
     /// The app setting that holds the connection; errors name it instead of its value.
     pub connection_name: String,
+    /// The connection as configured, without a password: what the fingerprint hashes. A file stays
+    /// as it is written, so that moving the app does not change it.
+    pub connection_identity: String,
     pub connection: Connection,
     pub rows: Rows,
     /// One column, or several for a composite cursor.
