@@ -4,16 +4,22 @@
 //! printed, `%SETTINGS%` are resolved. The raw shape of the file is `raw`, its faults are `fault`.
 
 pub mod environment;
+mod fault;
 mod fingerprint;
 pub mod human;
+mod raw;
+mod schema;
 pub mod secret;
 mod settings;
+mod shape;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use fault::{Fault, Place};
 pub use fingerprint::fingerprint;
+pub use schema::schema;
 pub use settings::{SettingError, Settings};
 
 use secret::SecretUrl;
