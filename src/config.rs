@@ -3,10 +3,12 @@
 //! Nothing in here can be wrong: durations are durations, names are checked, secrets cannot be
 //! printed, `%SETTINGS%` are resolved. The raw shape of the file is `raw`, its faults are `fault`.
 
+pub mod app;
 pub mod environment;
 mod fault;
 mod fingerprint;
 pub mod human;
+mod parse;
 mod raw;
 mod schema;
 pub mod secret;
@@ -17,6 +19,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use app::{App, Function, FunctionPollers};
 pub use fault::{Fault, Place};
 pub use fingerprint::fingerprint;
 pub use schema::schema;
