@@ -10,6 +10,7 @@ mod fingerprint;
 pub mod human;
 mod parse;
 mod raw;
+mod repeated;
 mod schema;
 pub mod secret;
 mod settings;

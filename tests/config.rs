@@ -380,8 +380,24 @@ fn malformed_json_is_reported_with_line_and_column() {
     assert_eq!(
         faults,
         [
-            "orders/function.json: is not JSON, at line 2 column 14: key must be a string (mend the file at that place)"
+            "orders/function.json: is not sound JSON, at line 2 column 14: key must be a string (mend the file at that place)"
         ]
+    );
+}
+
+#[test]
+fn a_key_that_is_written_twice_is_refused_where_a_poller_lives() {
+    let twice = |key: &str| format!("{{ \"bindings\": [],\n \"{key}\": {{}}, \"{key}\": {{}} }}");
+    let faults = World::new()
+        .file("orders/function.json", &twice("poller"))
+        .file("other/function.json", &twice("extra"))
+        .faults();
+    let expected = "orders/function.json: is not sound JSON, at line 2 column 23: \
+                    a key is written twice: poller (";
+    assert!(faults[0].starts_with(expected), "{faults:#?}");
+    assert!(
+        faults.iter().all(|fault| fault.starts_with("orders/")),
+        "{faults:#?}"
     );
 }
 

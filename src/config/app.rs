@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::fault::{Fault, Faults, Place};
@@ -143,14 +144,14 @@ fn read_host(root: &Path, faults: &mut Faults) -> Value {
 }
 
 /// Editors on Windows put a byte order mark first; the host reads over it, and so do we.
-fn read_json(text: &str, faults: &mut Faults) -> Option<Value> {
+fn read_json<T: DeserializeOwned>(text: &str, faults: &mut Faults) -> Option<T> {
     match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
         Ok(value) => Some(value),
         Err(error) => {
             let (line, column) = (error.line(), error.column());
             let text = error.to_string();
             let reason = text.split(" at line ").next().unwrap_or("malformed");
-            let problem = format!("is not JSON, at line {line} column {column}: {reason}");
+            let problem = format!("is not sound JSON, at line {line} column {column}: {reason}");
             faults.add(&Place::root(), problem, "mend the file at that place");
             None
         }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{Function, FunctionPollers, read_json};
 use crate::config::fault::{Faults, Place};
 use crate::config::parse::{self, Reader};
+use crate::config::repeated::OnceOnly;
 use crate::config::{Fault, Settings, raw, schema, shape};
 
 const DEFAULT_PARALLEL: u32 = 4;
@@ -106,19 +107,21 @@ fn clashes(loaded: &Loaded, owners: &BTreeMap<String, Vec<String>>) -> Vec<Fault
 
 /// `None` without a fault: not a poller.
 fn read(root: &Path, file: &Path, faults: &mut Faults) -> Option<raw::FunctionFile> {
-    let document = match fs::read_to_string(root.join(file)) {
-        Ok(text) => read_json(&text, faults)?,
+    let text = match fs::read_to_string(root.join(file)) {
+        Ok(text) => text,
         Err(error) => {
             let problem = format!("cannot be read: {error}");
             faults.add(&Place::root(), problem, "it must be readable, and UTF-8");
             return None;
         }
     };
+    let document: Value = read_json(&text, faults)?;
     let is_poller = document.get("poller").is_some() || document.get("pollers").is_some();
     suspect_keys(&document, is_poller, faults);
     if !is_poller {
         return None;
     }
+    read_json::<OnceOnly>(&text, faults);
     shape::check(&document, &schema(), faults);
     if !faults.is_empty() {
         return None;
