@@ -1,9 +1,14 @@
 use std::path::Path;
+use std::sync::LazyLock;
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 use crate::config::schema::schema;
+
+static VALIDATOR: LazyLock<jsonschema::Validator> =
+    LazyLock::new(|| jsonschema::validator_for(&schema()).unwrap());
 
 fn problems(document: &Value) -> Vec<String> {
     let mut faults = Faults::of(Path::new("f"));
@@ -161,11 +166,10 @@ fn table() -> Vec<(Value, bool)> {
 
 #[test]
 fn the_walker_agrees_with_an_independent_validator() {
-    let validator = jsonschema::validator_for(&schema()).unwrap();
     for (document, expected) in table() {
         let ours = problems(&document);
         assert_eq!(
-            validator.is_valid(&document),
+            VALIDATOR.is_valid(&document),
             expected,
             "validator: {document}"
         );
@@ -239,4 +243,50 @@ fn the_walker_knows_every_keyword_of_the_schema() {
         }
     }
     visit(&schema());
+}
+
+/// A few values of every kind, and the words that our schema knows.
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Value::from),
+        (-2_i64..100_002).prop_map(Value::from),
+        Just(json!(0.5)),
+        prop::sample::select(vec!["", "id", "now", "fail", "file", "5s"]).prop_map(Value::from),
+    ];
+    let key = prop::sample::select(vec![
+        "name", "url", "kind", "path", "webhook", "ttl", "other",
+    ]);
+    leaf.prop_recursive(3, 12, 3, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map(key.clone().prop_map(str::to_owned), inner, 0..3)
+                .prop_map(|object| Value::Object(object.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_stands_in_whichever_place_walker_and_validator_agree(
+        value in any_value(),
+        pointer in prop::sample::select(vec![
+            "/bindings", "/bindings/0", "/bindings/0/type", "/poller", "/poller/name",
+            "/poller/source", "/poller/source/cursor", "/poller/source/key", "/poller/source/start",
+            "/poller/source/columns", "/poller/batch", "/poller/batch/max_rows", "/poller/deliver",
+            "/poller/deliver/0", "/poller/deliver/0/webhook", "/poller/deliver/0/webhook/attempts",
+            "/poller/lease", "/poller/state", "/poller/state/kind", "/pollers", "/parallel",
+        ]),
+    ) {
+        let mut document = good();
+        document["poller"]["batch"] = json!({});
+        document["poller"]["state"] = json!({ "kind": "file", "path": "../state" });
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        match document.pointer_mut(parent).unwrap() {
+            Value::Array(items) => items[0] = value,
+            object => object[key] = value,
+        }
+        let ours = problems(&document);
+        prop_assert_eq!(ours.is_empty(), VALIDATOR.is_valid(&document), "{} {:?}", document, ours);
+    }
 }
