@@ -28,17 +28,20 @@ pub(super) struct FunctionFile {
 /// A binding of the host.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Binding {
+    /// Such as timerTrigger.
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) direction: Option<String>,
 }
 
-/// One table or query, watched. `%NAME%` in a text is the app setting NAME.
+/// One table or query, watched. `%NAME%` in a text is the app setting NAME, except in SQL and where
+/// the choices are fixed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Poller {
     /// Unique in the app; the name of the function's directory unless told.
     pub(super) name: Option<String>,
+    /// Where the rows come from: connection, table or query, cursor and key.
     pub(super) source: Source,
     pub(super) batch: Option<Batch>,
     /// Who receives the rows; every one of them must acknowledge.
@@ -121,6 +124,7 @@ pub(super) struct Batch {
 pub(super) struct Sink {
     /// Unique in the poller; `webhook` unless told, with an index where there are several.
     pub(super) name: Option<String>,
+    /// The URL to which batches are posted; a 2xx answer acknowledges.
     pub(super) webhook: Webhook,
 }
 
@@ -156,6 +160,7 @@ pub(super) struct Lease {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct State {
+    /// `file`, in this version.
     pub(super) kind: StateKind,
     /// A directory outside the app root; a relative one starts at the app root.
     #[schemars(length(min = 1))]
