@@ -3,11 +3,28 @@
 //! Nothing in here can be wrong: durations are durations, names are checked, secrets cannot be
 //! printed, `%SETTINGS%` are resolved. The raw shape of the file is `raw`, its faults are `fault`.
 
+pub mod app;
+pub mod environment;
+mod fault;
+mod fingerprint;
+pub mod human;
+mod parse;
+mod raw;
+mod repeated;
+mod schema;
 pub mod secret;
+mod settings;
+mod shape;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use app::{App, Function, FunctionPollers};
+pub use fault::{Fault, Place};
+pub use fingerprint::fingerprint;
+pub use schema::schema;
+pub use settings::{SettingError, Settings};
 
 use secret::SecretUrl;
 
@@ -28,6 +45,9 @@ pub struct Poller {
 pub struct SourceConfig {
     /// The app setting that holds the connection; errors name it instead of its value.
     pub connection_name: String,
+    /// The connection as configured, without a password: what the fingerprint hashes. A file stays
+    /// as it is written, so that moving the app does not change it.
+    pub connection_identity: String,
     pub connection: Connection,
     pub rows: Rows,
     /// One column, or several for a composite cursor.

@@ -1,0 +1,159 @@
+//! A Functions app as it lies on disk: its pollers, its name, its time budget.
+//!
+//! Loading never fails as a whole. A broken function keeps its faults and hides no good one.
+
+mod function;
+mod identity;
+mod timeout;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::fault::{Fault, Faults, Place};
+use super::{Poller, Settings};
+use identity::Identity;
+
+/// Everything there is to know before the first tick.
+#[derive(Debug)]
+pub struct App {
+    /// `{app}` in state paths; lower-case letters, digits, `-` and `_`.
+    pub name: String,
+    /// Canonical, if it exists.
+    pub root: PathBuf,
+    /// `None`: the host lets a function run for ever.
+    pub function_timeout: Option<Duration>,
+    /// By the name of their directory.
+    pub functions: BTreeMap<String, Function>,
+    identity: Identity,
+    /// Of host.json and of the app root.
+    faults: Vec<Fault>,
+}
+
+/// What a directory with a function.json turned out to be.
+#[derive(Debug)]
+pub enum Function {
+    Pollers(FunctionPollers),
+    /// Meant to be a poller, and wrong.
+    Faulty(Vec<Fault>),
+    NotAPoller,
+}
+
+/// What one tick of a timer function runs.
+#[derive(Debug)]
+pub struct FunctionPollers {
+    pub name: String,
+    /// At least one.
+    pub pollers: Vec<Poller>,
+    /// How many of them tick at the same time.
+    pub parallel: usize,
+    /// The host repeats a failed tick by a retry policy of its own.
+    pub retry: bool,
+}
+
+impl App {
+    /// Reads host.json and every `<directory>/function.json` under `root`.
+    #[must_use]
+    pub fn load(root: &Path, settings: &Settings) -> Self {
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        let mut faults = Faults::of(Path::new("host.json"));
+        let host = read_host(&root, &mut faults);
+        let function_timeout = timeout::function_timeout(&host, settings, &mut faults);
+        let retry = host.get("retry").is_some();
+        let loaded = match function::directories(&root) {
+            Ok(names) => names
+                .into_iter()
+                .map(|name| function::load(&root, name, settings, retry))
+                .collect(),
+            Err(error) => {
+                let problem = format!("the app root cannot be read: {error}");
+                faults.add(
+                    &Place::root(),
+                    problem,
+                    "check the path and its permissions",
+                );
+                Vec::new()
+            }
+        };
+        let identity = Identity::of(&root, settings);
+        Self {
+            name: identity.app.clone(),
+            root,
+            function_timeout,
+            functions: function::settle_names(loaded),
+            identity,
+            faults: faults.into_vec(),
+        }
+    }
+
+    /// By its exact name, as the host calls it.
+    #[must_use]
+    pub fn function(&self, name: &str) -> Option<&Function> {
+        self.functions.get(name)
+    }
+
+    /// The pollers of every good function.
+    pub fn pollers(&self) -> impl Iterator<Item = &Poller> {
+        self.functions.values().flat_map(|function| match function {
+            Function::Pollers(function) => function.pollers.as_slice(),
+            Function::Faulty(_) | Function::NotAPoller => &[],
+        })
+    }
+
+    /// Everything that is wrong anywhere in the app.
+    pub fn faults(&self) -> impl Iterator<Item = &Fault> {
+        let functions = self.functions.values().flat_map(|function| match function {
+            Function::Faulty(faults) => faults.as_slice(),
+            Function::Pollers(_) | Function::NotAPoller => &[],
+        });
+        self.faults.iter().chain(functions)
+    }
+
+    /// The name of the deployment slot in which pollers must not run.
+    #[must_use]
+    pub fn off_in_slot(&self) -> Option<&str> {
+        self.identity.off_in_slot.as_deref()
+    }
+
+    /// `{site}/{instance}/{worker id}`: who holds a lease, but for the nonce of the claim.
+    #[must_use]
+    pub fn owner_prefix(&self) -> String {
+        self.identity.owner_prefix()
+    }
+}
+
+/// Any of the variables by which an instance on Azure knows itself.
+pub(super) fn on_azure(settings: &Settings) -> bool {
+    identity::instance(settings).is_some()
+}
+
+/// host.json, or an empty object: without the file every default of the host holds.
+fn read_host(root: &Path, faults: &mut Faults) -> Value {
+    match std::fs::read_to_string(root.join("host.json")) {
+        Ok(text) => read_json(&text, faults).unwrap_or_default(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Value::Null,
+        Err(error) => {
+            let problem = format!("cannot be read: {error}");
+            faults.add(&Place::root(), problem, "check its permissions");
+            Value::Null
+        }
+    }
+}
+
+/// Editors on Windows put a byte order mark first; the host reads over it, and so do we.
+fn read_json<T: DeserializeOwned>(text: &str, faults: &mut Faults) -> Option<T> {
+    match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let (line, column) = (error.line(), error.column());
+            let text = error.to_string();
+            let reason = text.split(" at line ").next().unwrap_or("malformed");
+            let problem = format!("is not sound JSON, at line {line} column {column}: {reason}");
+            faults.add(&Place::root(), problem, "mend the file at that place");
+            None
+        }
+    }
+}

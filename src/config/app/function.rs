@@ -1,0 +1,241 @@
+//! One function.json, and the names that all of them share.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde_json::Value;
+
+use super::{Function, FunctionPollers, read_json};
+use crate::config::fault::{Faults, Place};
+use crate::config::parse::{self, Reader};
+use crate::config::repeated::OnceOnly;
+use crate::config::{Fault, Settings, raw, schema, shape};
+
+const DEFAULT_PARALLEL: u32 = 4;
+
+/// A function before its pollers' names are compared with those of the others.
+pub(super) struct Loaded {
+    name: String,
+    file: PathBuf,
+    /// Also those of broken pollers: a mended one must not surprise a good one.
+    names: Vec<(String, Place)>,
+    function: Function,
+}
+
+/// The directories under `root` that hold a function.json.
+pub(super) fn directories(root: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        if entry.path().join("function.json").is_file() {
+            names.extend(entry.file_name().into_string());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+pub(super) fn load(root: &Path, name: String, settings: &Settings, host_retry: bool) -> Loaded {
+    let file = Path::new(&name).join("function.json");
+    let mut faults = Faults::of(&file);
+    let mut names = Vec::new();
+    let pollers = read(root, &file, &mut faults).and_then(|raw| {
+        let mut reader = Reader {
+            settings,
+            root,
+            faults: &mut faults,
+        };
+        parse_function(&mut reader, &name, raw, host_retry, &mut names)
+    });
+    let function = match pollers {
+        _ if !faults.is_empty() => Function::Faulty(faults.into_vec()),
+        Some(pollers) => Function::Pollers(pollers),
+        None => Function::NotAPoller,
+    };
+    Loaded {
+        name,
+        file,
+        names,
+        function,
+    }
+}
+
+/// Two pollers with one name would share one state document: every one of them is refused.
+pub(super) fn settle_names(loaded: Vec<Loaded>) -> BTreeMap<String, Function> {
+    let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, at, file) in loaded
+        .iter()
+        .flat_map(|l| l.names.iter().map(|(name, at)| (name, at, &l.file)))
+    {
+        let owner = format!("{} {at}", file.display());
+        owners.entry(name.clone()).or_default().push(owner);
+    }
+    loaded
+        .into_iter()
+        .map(|loaded| {
+            let clashes = clashes(&loaded, &owners);
+            let function = match loaded.function {
+                function if clashes.is_empty() => function,
+                Function::Faulty(faults) => Function::Faulty([faults, clashes].concat()),
+                Function::Pollers(_) | Function::NotAPoller => Function::Faulty(clashes),
+            };
+            (loaded.name, function)
+        })
+        .collect()
+}
+
+fn clashes(loaded: &Loaded, owners: &BTreeMap<String, Vec<String>>) -> Vec<Fault> {
+    let mut faults = Faults::of(&loaded.file);
+    for (name, at) in &loaded.names {
+        let own = format!("{} {at}", loaded.file.display());
+        let others: Vec<&str> = owners
+            .get(name)
+            .into_iter()
+            .flatten()
+            .filter(|owner| **owner != own)
+            .map(String::as_str)
+            .collect();
+        if !others.is_empty() {
+            let problem = format!("another poller of the app has the same name: {name}");
+            let hint = format!("give each its own name; see {}", others.join(", "));
+            faults.add(&at.key("name"), problem, hint);
+        }
+    }
+    faults.into_vec()
+}
+
+/// `None` without a fault: not a poller.
+fn read(root: &Path, file: &Path, faults: &mut Faults) -> Option<raw::FunctionFile> {
+    let text = match fs::read_to_string(root.join(file)) {
+        Ok(text) => text,
+        Err(error) => {
+            let problem = format!("cannot be read: {error}");
+            faults.add(&Place::root(), problem, "it must be readable, and UTF-8");
+            return None;
+        }
+    };
+    let document: Value = read_json(&text, faults)?;
+    let is_poller = document.get("poller").is_some() || document.get("pollers").is_some();
+    suspect_keys(&document, is_poller, faults);
+    if !is_poller {
+        return None;
+    }
+    read_json::<OnceOnly>(&text, faults);
+    shape::check(&document, &schema(), faults);
+    if !faults.is_empty() {
+        return None;
+    }
+    serde_json::from_value(document)
+        .map_err(|error| {
+            let hint = "this is a difference between dbtick and its own schema: please report it";
+            faults.add(&Place::root(), format!("is refused: {error}"), hint);
+        })
+        .ok()
+}
+
+/// The host tolerates any key beside its own, so a misspelt one would be ignored in silence.
+fn suspect_keys(document: &Value, is_poller: bool, faults: &mut Faults) {
+    let ours: &[&str] = if is_poller {
+        &["poller", "pollers", "parallel"]
+    } else {
+        &["poller", "pollers"]
+    };
+    for key in document
+        .as_object()
+        .into_iter()
+        .flat_map(|object| object.keys())
+    {
+        if ours.contains(&key.as_str()) {
+            continue;
+        }
+        let near = |name: &&&str| strsim::damerau_levenshtein(&key.to_lowercase(), name) <= 2;
+        if let Some(meant) = ours.iter().find(near) {
+            let hint = format!("did you mean {meant}?");
+            faults.add(&Place::root().key(key), "is not a known key", hint);
+        }
+    }
+}
+
+fn parse_function(
+    reader: &mut Reader<'_>,
+    function: &str,
+    raw: raw::FunctionFile,
+    host_retry: bool,
+    names: &mut Vec<(String, Place)>,
+) -> Option<FunctionPollers> {
+    let raw::FunctionFile {
+        bindings,
+        retry,
+        poller,
+        pollers,
+        parallel,
+    } = raw;
+    let root = Place::root();
+    check_bindings(&bindings, reader.faults);
+    if parallel.is_some() && pollers.is_none() {
+        let hint = "remove it, or write pollers";
+        reader
+            .faults
+            .add(&root.key("parallel"), "means nothing without pollers", hint);
+    }
+    let blocks: Vec<(Place, String, raw::Poller)> = match (poller, pollers) {
+        (Some(_), Some(_)) => {
+            let hint = "keep one of the two";
+            reader
+                .faults
+                .add(&root.key("pollers"), "stands beside poller", hint);
+            return None;
+        }
+        (Some(poller), None) => vec![(root.key("poller"), function.to_owned(), poller)],
+        (None, pollers) => pollers
+            .unwrap_or_default()
+            .into_iter()
+            .enumerate()
+            .map(|(index, poller)| {
+                let at = root.key("pollers").index(index);
+                (at, format!("{function}-{index}"), poller)
+            })
+            .collect(),
+    };
+    let pollers: Vec<_> = blocks
+        .into_iter()
+        .map(|(at, fallback, block)| {
+            let name = reader.name(&at, block.name.as_deref(), &fallback);
+            names.extend(name.clone().map(|name| (name, at.clone())));
+            parse::poller(reader, &at, block, name)
+        })
+        .collect();
+    Some(FunctionPollers {
+        name: function.to_owned(),
+        pollers: pollers.into_iter().collect::<Option<_>>()?,
+        parallel: parallel.unwrap_or(DEFAULT_PARALLEL) as usize,
+        retry: host_retry || retry.is_some(),
+    })
+}
+
+fn check_bindings(bindings: &[raw::Binding], faults: &mut Faults) {
+    let at = Place::root().key("bindings");
+    if !bindings
+        .iter()
+        .any(|binding| binding.kind.eq_ignore_ascii_case("timerTrigger"))
+    {
+        faults.add(
+            &at,
+            "has no timerTrigger, and a poller runs on a timer",
+            "add { \"type\": \"timerTrigger\", \"direction\": \"in\", \"name\": \"tick\", \
+             \"schedule\": \"*/15 * * * * *\" }",
+        );
+    }
+    for (index, binding) in bindings.iter().enumerate() {
+        let direction = binding.direction.as_deref().unwrap_or("in");
+        if !direction.eq_ignore_ascii_case("in") {
+            faults.add(
+                &at.index(index),
+                "is an output, which the host writes after our answer without telling us whether \
+                 it worked, so a batch could be lost",
+                "deliver to a webhook",
+            );
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! From the written shape to types that cannot be wrong, collecting every fault on the way.
+//!
+//! A function returns `None` only after it has recorded why.
+
+mod connection;
+mod limits;
+mod source;
+mod state;
+mod webhook;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use super::fault::{Faults, Place};
+use super::settings::{SettingError, Settings};
+use super::{Poller, SinkConfig, human, raw};
+
+/// What parsing one file needs to know and where it reports.
+pub(super) struct Reader<'a> {
+    pub(super) settings: &'a Settings,
+    /// The app root, canonical.
+    pub(super) root: &'a Path,
+    pub(super) faults: &'a mut Faults,
+}
+
+/// A poller whose name has been settled by [`Reader::name`].
+pub(super) fn poller(
+    reader: &mut Reader<'_>,
+    at: &Place,
+    raw: raw::Poller,
+    name: Option<String>,
+) -> Option<Poller> {
+    let raw::Poller {
+        name: _,
+        source,
+        batch,
+        deliver,
+        lease,
+        state,
+    } = raw;
+    let source = source::source(reader, &at.key("source"), source);
+    let batch = reader.batch(&at.key("batch"), batch.unwrap_or_default());
+    let deliver = reader.sinks(&at.key("deliver"), deliver);
+    let lease = reader.lease(&at.key("lease"), lease.unwrap_or_default());
+    let state = state::state(reader, &at.key("state"), state);
+    Some(Poller {
+        name: name?,
+        source: source?,
+        batch: batch?,
+        deliver: deliver?,
+        lease: lease?,
+        state: state?,
+    })
+}
+
+impl Reader<'_> {
+    /// The name in the block, else `fallback`; lower-cased, and fit for the name of a document.
+    pub(super) fn name(
+        &mut self,
+        at: &Place,
+        written: Option<&str>,
+        fallback: &str,
+    ) -> Option<String> {
+        let at = at.key("name");
+        let name = self.text(&at, written.unwrap_or(fallback))?.to_lowercase();
+        let mut bytes = name.bytes();
+        let first = bytes
+            .next()
+            .is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        let rest = bytes.all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-')
+        });
+        if first && rest && name.len() <= 63 {
+            return Some(name);
+        }
+        self.faults.add(
+            &at,
+            format!("is not a name: {}", written.unwrap_or(fallback)),
+            "use 1 to 63 letters, digits, - and _, beginning with a letter or a digit",
+        );
+        None
+    }
+
+    /// A text with its `%NAME%`s resolved.
+    fn text(&mut self, at: &Place, written: &str) -> Option<String> {
+        let fault = match self.settings.resolve(written) {
+            Ok(text) => return Some(text),
+            Err(fault) => fault,
+        };
+        let hint = match fault {
+            SettingError::Unclosed(_) => {
+                "%NAME% is an app setting; put a text with a literal % into a setting".to_owned()
+            }
+            SettingError::KeyVault(_) => key_vault_hint(),
+            SettingError::Unresolved(_) | SettingError::NoConnection(_) => {
+                "add the app setting, on this machine in local.settings.json".to_owned()
+            }
+        };
+        self.faults.add(at, fault.to_string(), hint);
+        None
+    }
+
+    fn duration(
+        &mut self,
+        at: &Place,
+        written: Option<&str>,
+        default: Duration,
+    ) -> Option<Duration> {
+        let Some(written) = written else {
+            return Some(default);
+        };
+        let duration = human::duration(&self.text(at, written)?);
+        if duration.is_err() {
+            let problem = format!("is not a duration: {written}");
+            self.faults.add(at, problem, human::DURATION_FORMS);
+        }
+        duration.ok()
+    }
+
+    fn positive(
+        &mut self,
+        at: &Place,
+        written: Option<&str>,
+        default: Duration,
+    ) -> Option<Duration> {
+        let duration = self.duration(at, written, default)?;
+        if duration.is_zero() {
+            self.faults.add(at, "is zero", "write a longer duration");
+            return None;
+        }
+        Some(duration)
+    }
+
+    fn sinks(&mut self, at: &Place, raw: Vec<raw::Sink>) -> Option<Vec<SinkConfig>> {
+        let several = raw.len() > 1;
+        let mut names = BTreeSet::new();
+        let sinks: Vec<Option<SinkConfig>> = raw
+            .into_iter()
+            .enumerate()
+            .map(|(index, raw::Sink { name, webhook })| {
+                let at = at.index(index);
+                let fallback = if several {
+                    format!("webhook-{index}")
+                } else {
+                    "webhook".to_owned()
+                };
+                let name = self.name(&at, name.as_deref(), &fallback);
+                let fresh = name.as_ref().is_none_or(|name| names.insert(name.clone()));
+                if !fresh {
+                    let problem = "another receiver of this poller has the same name";
+                    self.faults
+                        .add(&at.key("name"), problem, "give each its own name");
+                }
+                let webhook = webhook::webhook(self, &at.key("webhook"), webhook);
+                Some(SinkConfig {
+                    name: name.filter(|_| fresh)?,
+                    webhook: webhook?,
+                })
+            })
+            .collect();
+        sinks.into_iter().collect()
+    }
+}
+
+fn key_vault_hint() -> String {
+    "check that the app's identity may read the secret; locally, put the value itself into the setting"
+        .to_owned()
+}

@@ -1,0 +1,191 @@
+//! Which rows, in which order.
+
+use std::collections::BTreeSet;
+
+use super::{Reader, connection};
+use crate::config::fault::Place;
+use crate::config::raw::{self, Names};
+use crate::config::{NullPolicy, Rows, SourceConfig, Start};
+
+pub(super) fn source(
+    reader: &mut Reader<'_>,
+    at: &Place,
+    raw: raw::Source,
+) -> Option<SourceConfig> {
+    let raw::Source {
+        connection,
+        table,
+        query,
+        cursor,
+        key,
+        columns,
+        filter,
+        start,
+        nulls,
+    } = raw;
+    let connection = connection::connection(reader, &at.key("connection"), &connection);
+    let rows = reader.rows(at, table, query);
+    let cursor = reader.names(&at.key("cursor"), cursor);
+    let key = reader.names(&at.key("key"), key);
+    let columns = columns.map(|names| reader.names(&at.key("columns"), Names::Many(names)));
+    let connection = connection?;
+    Some(SourceConfig {
+        connection_name: connection.name,
+        connection_identity: connection.identity,
+        connection: connection.connection,
+        rows: rows?,
+        cursor: cursor?,
+        key: key?,
+        columns: match columns {
+            Some(columns) => Some(columns?),
+            None => None,
+        },
+        filter,
+        start: match start {
+            None | Some(raw::Start::Beginning) => Start::Beginning,
+            Some(raw::Start::Now) => Start::Now,
+        },
+        nulls: match nulls {
+            None | Some(raw::Nulls::Fail) => NullPolicy::Fail,
+            Some(raw::Nulls::Ignore) => NullPolicy::Ignore,
+        },
+    })
+}
+
+impl Reader<'_> {
+    fn rows(&mut self, at: &Place, table: Option<String>, query: Option<String>) -> Option<Rows> {
+        match (table, query) {
+            (Some(table), None) => self.table(&at.key("table"), &table),
+            (None, Some(query)) => Some(Rows::Query(query)),
+            (Some(_), Some(_)) => {
+                let problem = "stands beside table";
+                self.faults
+                    .add(&at.key("query"), problem, "keep one of the two");
+                None
+            }
+            (None, None) => {
+                let hint = "name the table, or write a SELECT as query";
+                self.faults.add(&at.key("table"), "is missing", hint);
+                None
+            }
+        }
+    }
+
+    fn table(&mut self, at: &Place, written: &str) -> Option<Rows> {
+        let parts = identifiers(&self.text(at, written)?);
+        let rows = match parts.as_deref() {
+            Some([table]) => Some(Rows::Table {
+                schema: None,
+                table: table.clone(),
+            }),
+            Some([schema, table]) => Some(Rows::Table {
+                schema: Some(schema.clone()),
+                table: table.clone(),
+            }),
+            _ => None,
+        };
+        if rows.is_none() {
+            self.faults.add(
+                at,
+                format!("is not the name of a table: {written}"),
+                "write table or schema.table; put a part with a dot in it into double quotes",
+            );
+        }
+        rows
+    }
+
+    fn names(&mut self, at: &Place, names: Names) -> Option<Vec<String>> {
+        let (names, single) = match names {
+            Names::One(name) => (vec![name], true),
+            Names::Many(names) => (names, false),
+        };
+        let mut seen = BTreeSet::new();
+        let names: Vec<Option<String>> = names
+            .iter()
+            .enumerate()
+            .map(|(index, written)| {
+                let at = if single { at.clone() } else { at.index(index) };
+                let name = self.text(&at, written)?;
+                if name.trim().is_empty() {
+                    self.faults
+                        .add(&at, "is empty", "write the name of a column");
+                    return None;
+                }
+                if !seen.insert(name.clone()) {
+                    let problem = format!("is named twice: {written}");
+                    self.faults.add(&at, problem, "name each column once");
+                    return None;
+                }
+                Some(name)
+            })
+            .collect();
+        names.into_iter().collect()
+    }
+}
+
+/// The parts of `a.b` or `"a.b".c`; `""` inside quotes is one quote. `None`: it is none.
+fn identifiers(text: &str) -> Option<Vec<String>> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    loop {
+        let (part, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_identifier(quoted)?,
+            None => {
+                let end = rest.find(['.', '"']).unwrap_or(rest.len());
+                let (part, after) = rest.split_at(end);
+                (part.trim().to_owned(), after)
+            }
+        };
+        if part.is_empty() || part.contains('\0') {
+            return None;
+        }
+        parts.push(part);
+        match after.strip_prefix('.') {
+            Some(next) => rest = next,
+            None => return after.is_empty().then_some(parts),
+        }
+    }
+}
+
+fn quoted_identifier(text: &str) -> Option<(String, &str)> {
+    let mut part = String::new();
+    let mut rest = text;
+    loop {
+        let (before, after) = rest.split_once('"')?;
+        part.push_str(before);
+        match after.strip_prefix('"') {
+            Some(next) => {
+                part.push('"');
+                rest = next;
+            }
+            None => return Some((part, after)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_may_have_a_schema_and_quotes() {
+        for (text, expected) in [
+            ("orders", Some(vec!["orders"])),
+            ("public.orders", Some(vec!["public", "orders"])),
+            ("\"odd.name\"", Some(vec!["odd.name"])),
+            ("main.\"a \"\"b\"\".c\"", Some(vec!["main", "a \"b\".c"])),
+            ("order lines", Some(vec!["order lines"])),
+            ("a.b.c", Some(vec!["a", "b", "c"])),
+            ("", None),
+            (".orders", None),
+            ("main.", None),
+            ("\"open", None),
+            ("\"a\"b", None),
+            ("a\"b\"", None),
+            ("\"\"", None),
+        ] {
+            let expected = expected.map(|parts| parts.into_iter().map(str::to_owned).collect());
+            assert_eq!(identifiers(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The shape of function.json as it is written. Its doc comments are the schema's descriptions.
+//!
+//! Nothing is judged here beyond the shape; `shape` enforces the schema that these types generate,
+//! `parse` turns them into what runs.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A timer function of dbtick: the host's own keys, and one poller or several.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(title = "function.json of a dbtick poller")]
+pub(super) struct FunctionFile {
+    /// The bindings of the function: one timerTrigger, and no output.
+    pub(super) bindings: Vec<Binding>,
+    /// The retry policy of the host.
+    pub(super) retry: Option<Value>,
+    /// The poller that each tick of the timer runs.
+    pub(super) poller: Option<Poller>,
+    /// Several pollers in one function, in place of `poller`.
+    #[schemars(length(min = 1))]
+    pub(super) pollers: Option<Vec<Poller>>,
+    /// How many of `pollers` tick at the same time; 4 unless told.
+    #[schemars(range(min = 1, max = 64))]
+    pub(super) parallel: Option<u32>,
+}
+
+/// A binding of the host.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Binding {
+    /// Such as timerTrigger.
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) direction: Option<String>,
+}
+
+/// One table or query, watched. `%NAME%` in a text is the app setting NAME, except in SQL and where
+/// the choices are fixed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Poller {
+    /// Unique in the app; the name of the function's directory unless told.
+    pub(super) name: Option<String>,
+    /// Where the rows come from: connection, table or query, cursor and key.
+    pub(super) source: Source,
+    pub(super) batch: Option<Batch>,
+    /// Who receives the rows; every one of them must acknowledge.
+    #[schemars(length(min = 1))]
+    pub(super) deliver: Vec<Sink>,
+    pub(super) lease: Option<Lease>,
+    pub(super) state: Option<State>,
+}
+
+/// Where the rows come from.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Source {
+    /// The name of the app setting that holds the connection; never the connection itself.
+    #[schemars(length(min = 1))]
+    pub(super) connection: String,
+    /// `table` or `schema.table`; a part with a dot in it is put into double quotes.
+    pub(super) table: Option<String>,
+    /// A SELECT in place of `table`. Taken as it is: `%` is SQL, not an app setting.
+    #[schemars(length(min = 1))]
+    pub(super) query: Option<String>,
+    /// The column that grows with every change, or several, most significant first.
+    pub(super) cursor: Names,
+    /// The column or columns that identify a row.
+    pub(super) key: Names,
+    /// The columns to deliver; all of them unless told.
+    #[schemars(length(min = 1))]
+    pub(super) columns: Option<Vec<String>>,
+    /// A condition in SQL. Taken as it is: `%` is SQL, not an app setting.
+    #[schemars(length(min = 1))]
+    pub(super) filter: Option<String>,
+    /// Where a poller without state begins; `beginning` unless told.
+    pub(super) start: Option<Start>,
+    /// What to do about rows whose cursor is NULL; `fail` unless told.
+    pub(super) nulls: Option<Nulls>,
+}
+
+/// One name, or several.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum Names {
+    One(#[schemars(length(min = 1))] String),
+    Many(#[schemars(length(min = 1))] Vec<String>),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Start {
+    /// With the first row of the table.
+    Beginning,
+    /// With the first change after the first tick.
+    Now,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Nulls {
+    /// Stop and say so.
+    Fail,
+    /// Leave these rows out.
+    Ignore,
+}
+
+/// How many rows travel together.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Batch {
+    /// 1000 unless told.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub(super) max_rows: Option<u32>,
+    /// Such as `64KiB` or `1MiB`, from 1KiB to 64MiB; 1MiB unless told.
+    pub(super) max_bytes: Option<String>,
+    /// Such as `500ms` or `5s`; 5s unless told.
+    pub(super) max_wait: Option<String>,
+}
+
+/// One receiver.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sink {
+    /// Unique in the poller; `webhook` unless told, with an index where there are several.
+    pub(super) name: Option<String>,
+    /// The URL to which batches are posted; a 2xx answer acknowledges.
+    pub(super) webhook: Webhook,
+}
+
+/// Batches are posted to a URL; a 2xx answer acknowledges.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Webhook {
+    /// https, or http to this machine. Keep tokens out of the file: use `%NAME%`.
+    #[schemars(length(min = 1))]
+    pub(super) url: String,
+    /// For one attempt, from connect to the last byte of the answer; 30s unless told.
+    pub(super) timeout: Option<String>,
+    /// Tries inside one tick, the first included; 3 unless told.
+    #[schemars(range(min = 1, max = 10))]
+    pub(super) attempts: Option<u32>,
+    /// Allow plain http to another machine: rows and tokens travel readable.
+    pub(super) allow_http: Option<bool>,
+}
+
+/// How long one instance may hold the poller without a sign of life.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lease {
+    /// 24s unless told.
+    pub(super) ttl: Option<String>,
+    /// Less than half of `ttl`; 7s unless told.
+    pub(super) heartbeat: Option<String>,
+    /// Less than `ttl` minus `heartbeat`; 5s unless told.
+    pub(super) margin: Option<String>,
+}
+
+/// Where the checkpoint lives.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct State {
+    /// `file`, in this version.
+    pub(super) kind: StateKind,
+    /// A directory outside the app root; a relative one starts at the app root.
+    #[schemars(length(min = 1))]
+    pub(super) path: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum StateKind {
+    /// Files in a directory; for one machine, refused on Azure.
+    File,
+}
