@@ -1,1 +1,6 @@
 //! The local Functions host.
+
+pub mod app;
+pub mod retry;
+pub mod schedule;
+pub mod time_span;
