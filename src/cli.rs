@@ -3,12 +3,14 @@
 mod check;
 mod demo;
 mod dev;
+mod local_app;
 mod schema;
 mod serve;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Settings;
 use crate::telemetry;
@@ -57,7 +59,7 @@ pub fn main() -> ExitCode {
             Command::Serve(serve) => serve.run(&settings).await,
             Command::Dev(dev) => dev.run().await,
             Command::Demo(demo) => demo.run().await,
-            Command::Check(check) => check.run(&settings).await,
+            Command::Check(check) => check.run().await,
             Command::Schema(schema) => schema.run(),
         }
     })
@@ -67,4 +69,19 @@ pub fn main() -> ExitCode {
 fn fail(problem: &str) -> ExitCode {
     eprintln!("dbtick: {problem}");
     ExitCode::FAILURE
+}
+
+/// SIGTERM (containers) or Ctrl-C. The Functions host itself sends SIGKILL.
+async fn interrupted() {
+    let (Ok(mut term), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        biased;
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
 }

@@ -20,8 +20,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 use tower_http::trace::TraceLayer;
 
-use crate::config::app::{App, Function};
-use crate::config::fault::Fault;
+use crate::config::{App, Fault, Function};
 use crate::stop::Stop;
 use crate::tick::Poller;
 use crate::wiring::Parts;

@@ -1,10 +1,35 @@
-#![doc = "dbtick"]
+//! **Any SQL table becomes an Azure Functions trigger, and no row is lost.**
+//!
+//! dbtick is the custom handler of an Azure Functions app. The host fires a timer and posts the
+//! invocation; dbtick runs one *tick* for each poller of that function: it loads the state document,
+//! looks for rows behind the checkpoint, takes the lease, delivers each batch, and only then commits
+//! the checkpoint by compare-and-swap on the same document.
+//!
+//! It is not a native database trigger. It is a pseudo trigger on timers: delivery is at least once,
+//! and receivers must be idempotent.
+//!
+//! Modules in reading order, each depending only on those below it:
+//!
+//! - [`cli`]: argv → command → exit code
+//! - [`local`]: a local Functions host, behind `dev`, `demo` and the tests
+//! - [`host`]: the custom handler
+//! - [`wiring`]: from configuration to pollers that run
+//! - [`tick`]: the story of one tick
+//! - [`source`], [`sink`], [`store`]: where rows come from, where they go, where state is kept
+//! - [`config`]: what a poller is told to do
+//! - [`model`]: positions, events, the state document and its legal transitions, pure
+//! - [`clock`], [`stop`], [`telemetry`]: time and entropy, the wish to stop, what is said meanwhile
+
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod host;
 pub mod local;
 pub mod model;
 pub mod sink;
 pub mod source;
+pub mod stop;
 pub mod store;
+pub mod telemetry;
 pub mod tick;
+pub mod wiring;

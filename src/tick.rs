@@ -50,6 +50,22 @@ pub struct Poller {
     pub clock: Arc<dyn Clock>,
 }
 
+impl Poller {
+    /// Where this poller stands, in a sentence; reads only.
+    pub async fn standing(&self) -> Result<String, TickError> {
+        Ok(match load_document(self).await? {
+            None => format!(
+                "{} does not exist yet: the first tick creates it",
+                self.state_key
+            ),
+            Some(Standing { document, .. }) => match document.position() {
+                Some(position) => format!("{}: checkpoint at {position}", self.state_key),
+                None => format!("{}: nothing committed yet", self.state_key),
+            },
+        })
+    }
+}
+
 pub async fn tick(poller: &Poller, budget: Budget) -> TickReport {
     let started = poller.clock.monotonic();
     let mut progress = Progress::default();

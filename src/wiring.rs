@@ -7,9 +7,7 @@ use std::sync::Arc;
 use reqwest::Client;
 
 use crate::clock::Clock;
-use crate::config::app::App;
-use crate::config::fingerprint::fingerprint;
-use crate::config::{Poller as PollerConfig, StateConfig};
+use crate::config::{App, Poller as PollerConfig, StateConfig, fingerprint};
 use crate::sink::webhook::ClientError;
 use crate::sink::{Sink, WebhookSink, webhook};
 use crate::source;

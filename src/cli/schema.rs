@@ -24,7 +24,7 @@ enum Of {
 impl Schema {
     pub(super) fn run(self) -> ExitCode {
         match self.of {
-            Of::Poller => println!("{:#}", crate::config::schema::schema()),
+            Of::Poller => println!("{:#}", crate::config::schema()),
             Of::Batch => print!("{BATCH}"),
         }
         ExitCode::SUCCESS

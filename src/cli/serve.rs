@@ -5,12 +5,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::fail;
+use super::{fail, interrupted};
 use crate::clock::SystemClock;
-use crate::config::Settings;
-use crate::config::app::App;
+use crate::config::{App, Settings};
 use crate::host::{Handler, serve};
 use crate::stop;
 use crate::wiring::Parts;
@@ -42,7 +40,7 @@ impl Serve {
         let handler = Handler::new(&app, parts, stop.clone());
         tracing::info!(port = self.port, app = %app.name, "dbtick is the custom handler");
         let signals = async {
-            terminated().await;
+            interrupted().await;
             switch.raise();
             std::future::pending::<()>().await;
         };
@@ -57,20 +55,5 @@ impl Serve {
             },
             () = signals => unreachable!("signals only raise the switch"),
         }
-    }
-}
-
-/// SIGTERM (containers) or Ctrl-C. The Functions host itself sends SIGKILL.
-async fn terminated() {
-    let (Ok(mut term), Ok(mut interrupt)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        biased;
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
     }
 }

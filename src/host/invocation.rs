@@ -105,14 +105,20 @@ mod tests {
             ("{}".to_owned(), false),
             (r#"{"Data":{},"Metadata":{}}"#.to_owned(), false),
             (format!(r#"{{"Data":{{"tick":{timer}}}}}"#), true),
-            (format!(r#"{{"Data":{{"tick":{quoted}}},"Metadata":{{"sys":1}}}}"#), true),
+            (
+                format!(r#"{{"Data":{{"tick":{quoted}}},"Metadata":{{"sys":1}}}}"#),
+                true,
+            ),
             (r#"{"Data":{"tick":"5"}}"#.to_owned(), false),
         ] {
             let invocation = Invocation::read(&HeaderMap::new(), body.as_bytes()).unwrap();
             assert_eq!(invocation.past_due, past_due, "{body}");
         }
         for body in ["", "null", "[]", "{", r#"{"Data":5}"#] {
-            assert!(Invocation::read(&HeaderMap::new(), body.as_bytes()).is_err(), "{body}");
+            assert!(
+                Invocation::read(&HeaderMap::new(), body.as_bytes()).is_err(),
+                "{body}"
+            );
         }
     }
 

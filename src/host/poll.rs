@@ -26,7 +26,9 @@ pub(super) async fn no_such_route(uri: Uri) -> Answer {
     let path = uri.path();
     Answer::failed(
         StatusCode::NOT_FOUND,
-        vec![format!("there is nothing at {path}; functions are at /NAME")],
+        vec![format!(
+            "there is nothing at {path}; functions are at /NAME"
+        )],
     )
 }
 

@@ -1,0 +1,221 @@
+//! `dbtick check`: is every poller of this app fit to run?
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{IsTerminal, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use super::{fail, local_app};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{App, Function, Settings};
+use crate::local::AppDirectory;
+use crate::local::app::Trigger;
+use crate::source::Grade;
+use crate::tick::Poller;
+use crate::wiring::Parts;
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// Directory of the Functions app
+    #[arg(default_value = ".")]
+    app: PathBuf,
+    /// Where pollers without a state block keep their state
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Print JSON, one object for the whole app
+    #[arg(long)]
+    json: bool,
+}
+
+/// One row of the table.
+#[derive(Debug, Serialize)]
+struct Line {
+    poller: String,
+    grade: &'static str,
+    subject: String,
+    text: String,
+}
+
+impl Check {
+    pub(super) async fn run(self) -> ExitCode {
+        let directory = match local_app::read(&self.app, self.state_dir.as_deref()) {
+            Ok(directory) => directory,
+            Err(error) => return fail(&error.to_string()),
+        };
+        let settings: Settings = directory.environment.iter().collect();
+        let app = App::load(&directory.root, &settings);
+        let parts = match Parts::new(Arc::new(SystemClock)) {
+            Ok(parts) => parts,
+            Err(error) => return fail(&error.to_string()),
+        };
+        let mut lines: Vec<Line> = app.faults().map(fault_line).collect();
+        let delays = intervals(&directory);
+        for (name, function) in &app.functions {
+            let Function::Pollers(function) = function else {
+                continue;
+            };
+            for config in &function.pollers {
+                if let Some(interval) = delays.get(name) {
+                    lines.push(visibility(&config.name, interval));
+                }
+                match parts.poller(&app, config) {
+                    Ok(poller) => lines.extend(grade(&poller).await),
+                    Err(error) => lines.push(line(&config.name, Grade::Fail, "state", &error)),
+                }
+                for sink in &config.deliver {
+                    let text = format!("posts to {} (not called by check)", sink.webhook.url);
+                    lines.push(line(&config.name, Grade::Pass, &sink.name, &text));
+                }
+            }
+        }
+        if lines.is_empty() {
+            return fail("no function of this app has a poller block");
+        }
+        let failed = lines.iter().any(|line| line.grade == name(Grade::Fail));
+        self.print(&lines, failed);
+        ExitCode::from(u8::from(failed))
+    }
+
+    fn print(&self, lines: &[Line], failed: bool) {
+        if self.json {
+            println!(
+                "{}",
+                serde_json::json!({ "ok": !failed, "findings": lines })
+            );
+            return;
+        }
+        if !stdout().is_terminal() {
+            for Line {
+                poller,
+                grade,
+                subject,
+                text,
+            } in lines
+            {
+                println!("{grade}  {poller}  {subject}: {text}");
+            }
+            return;
+        }
+        let mut table = Table::new();
+        table
+            .load_preset(presets::UTF8_HORIZONTAL_ONLY)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_header(["", "poller", "what", ""]);
+        for Line {
+            poller,
+            grade,
+            subject,
+            text,
+        } in lines
+        {
+            let colour = match *grade {
+                "PASS" => Color::Green,
+                "WARN" => Color::Yellow,
+                _ => Color::Red,
+            };
+            table.add_row([
+                Cell::new(grade).fg(colour),
+                Cell::new(poller),
+                Cell::new(subject),
+                Cell::new(text),
+            ]);
+        }
+        println!("{table}");
+    }
+}
+
+/// The database, then the state.
+async fn grade(poller: &Poller) -> Vec<Line> {
+    let mut lines = Vec::new();
+    match poller.source.describe().await {
+        Ok(description) => {
+            lines.push(line(
+                &poller.name,
+                Grade::Pass,
+                "server",
+                &description.server,
+            ));
+            for finding in description.findings {
+                lines.push(line(
+                    &poller.name,
+                    finding.grade,
+                    finding.subject,
+                    &finding.text,
+                ));
+            }
+        }
+        Err(error) => lines.push(line(&poller.name, Grade::Fail, "source", &chain(&error))),
+    }
+    let (grade, text) = match poller.standing().await {
+        Ok(sentence) => (Grade::Pass, sentence),
+        Err(error) => (Grade::Fail, error.story()),
+    };
+    lines.push(line(&poller.name, grade, "state", &text));
+    lines
+}
+
+/// A8: how long a row may take to arrive.
+fn visibility(poller: &str, interval: &str) -> Line {
+    let text = format!(
+        "a row arrives within {interval} (the schedule) + query + a running tick + delivery"
+    );
+    line(poller, Grade::Pass, "visibility delay", &text)
+}
+
+/// The time between the next two firings of each timer function.
+fn intervals(app: &AppDirectory) -> BTreeMap<String, String> {
+    let now = SystemClock.now();
+    let of = |function: &crate::local::app::Function| match &function.trigger {
+        Trigger::Timer(timer) => {
+            let next = timer.schedule.next_after(now);
+            let gap = timer.schedule.next_after(next) - next;
+            let gap = crate::config::human::show_duration(gap.to_std().ok()?);
+            Some((function.name.clone(), gap))
+        }
+        Trigger::Http(_) | Trigger::NotRunHere(_) => None,
+    };
+    app.functions.iter().filter_map(of).collect()
+}
+
+fn fault_line(fault: &crate::config::Fault) -> Line {
+    let place = match fault.path.as_str() {
+        "" => fault.file.display().to_string(),
+        path => format!("{}: {path}", fault.file.display()),
+    };
+    let text = format!("{}; {}", fault.problem, fault.hint);
+    line("", Grade::Fail, &place, &text)
+}
+
+fn line(poller: &str, grade: Grade, subject: &str, text: &impl ToString) -> Line {
+    Line {
+        poller: poller.to_owned(),
+        grade: name(grade),
+        subject: subject.to_owned(),
+        text: text.to_string(),
+    }
+}
+
+fn name(grade: Grade) -> &'static str {
+    match grade {
+        Grade::Pass => "PASS",
+        Grade::Warn => "WARN",
+        Grade::Fail => "FAIL",
+    }
+}
+
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
