@@ -59,10 +59,7 @@ pub(super) fn unknown_key(
 }
 
 /// The name that looks most like `key`, if one looks like it at all.
-pub(crate) fn nearest<'a>(
-    key: &str,
-    names: impl IntoIterator<Item = &'a String>,
-) -> Option<&'a str> {
+fn nearest<'a>(key: &str, names: impl IntoIterator<Item = &'a String>) -> Option<&'a str> {
     const ALIKE: f64 = 0.8;
     let plain = key.to_lowercase().replace('-', "_");
     names
