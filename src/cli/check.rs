@@ -104,7 +104,7 @@ impl Check {
         }
         let mut table = Table::new();
         table
-            .load_preset(presets::UTF8_HORIZONTAL_ONLY)
+            .load_style(presets::UTF8_HORIZONTAL_ONLY)
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_header(["", "poller", "what", ""]);
         for Line {

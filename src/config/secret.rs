@@ -4,7 +4,7 @@ use std::fmt;
 
 use reqwest::Url;
 
-/// A URL that shows neither its user, its password, its query nor its fragment: tokens live there.
+/// A URL that shows only where it leads: tokens live in user, path and query alike.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretUrl(Url);
 
@@ -32,9 +32,8 @@ impl fmt::Display for SecretUrl {
         if let Some(port) = url.port() {
             write!(f, ":{port}")?;
         }
-        f.write_str(url.path())?;
-        if url.query().is_some() {
-            f.write_str("?***")?;
+        if url.path() != "/" || url.query().is_some() {
+            f.write_str("/…")?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
 
 use super::invocation::{Answer, Invocation};
@@ -82,8 +83,11 @@ async fn poll(
 ) -> Answer {
     let started = handler.parts.clock.monotonic();
     let budget = Budget::starting(started, handler.function_timeout).or_until(handler.stop.clone());
-    let reports: Vec<TickReport> = stream::iter(pollers)
-        .map(|poller| tick(poller, budget.clone()))
+    let ticks: Vec<_> = pollers
+        .iter()
+        .map(|poller| tick(poller, budget.clone()).boxed())
+        .collect();
+    let reports: Vec<TickReport> = stream::iter(ticks)
         .buffer_unordered(parallel.max(1))
         .inspect(|report| telemetry::tick_ended(report, &invocation.id, invocation.past_due))
         .collect()
