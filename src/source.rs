@@ -1,6 +1,9 @@
 //! Where rows come from.
 
-mod sqlite;
+mod fragment;
+mod keyset;
+mod names;
+pub mod sqlite;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,8 +11,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::config::{Connection, SourceConfig};
 use crate::model::page::{Page, PageWriter};
 use crate::model::position::{CursorKind, Position};
+
+/// The source that a configuration asks for; nothing is opened before it is read.
+#[must_use]
+pub fn open(config: &SourceConfig) -> Arc<dyn Source> {
+    match &config.connection {
+        Connection::Sqlite { .. } => Arc::new(sqlite::SqliteSource::new(config.clone())),
+    }
+}
 
 /// A table or query that is read in the order of [`Position`].
 ///

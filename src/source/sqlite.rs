@@ -1,1 +1,136 @@
-//! SQLite.
+//! SQLite: a file that is only ever read.
+//!
+//! The schema is verified in the snapshot that is read, whenever its version is not the one that
+//! was verified last: between the two nothing can change.
+
+mod catalogue;
+mod check;
+mod fault;
+mod json;
+mod page;
+mod shape;
+mod value;
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
+use sqlx::{ConnectOptions, Sqlite, Transaction};
+
+use super::{Description, ReadPage, Source, SourceError};
+use crate::config::{Connection, SourceConfig};
+use crate::model::page::PageWriter;
+use crate::model::position::Position;
+use fault::Faults;
+use page::Reading;
+use shape::Shape;
+
+/// One read, and one `check` or status beside it.
+const MAX_CONNECTIONS: u32 = 2;
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// A file that was replaced under an open connection is noticed after this.
+const MAX_LIFETIME: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub struct SqliteSource {
+    config: SourceConfig,
+    pool: OnceLock<SqlitePool>,
+    shape: Mutex<Option<Arc<Shape>>>,
+}
+
+impl SqliteSource {
+    /// Opens nothing yet.
+    #[must_use]
+    pub fn new(config: SourceConfig) -> Self {
+        Self {
+            config,
+            pool: OnceLock::new(),
+            shape: Mutex::default(),
+        }
+    }
+
+    fn faults(&self) -> Faults<'_> {
+        Faults {
+            setting: &self.config.connection_name,
+        }
+    }
+
+    fn pool(&self) -> &SqlitePool {
+        self.pool.get_or_init(|| {
+            let Connection::Sqlite { file } = &self.config.connection;
+            let options = SqliteConnectOptions::new()
+                .filename(file)
+                .create_if_missing(false)
+                .busy_timeout(BUSY_TIMEOUT)
+                .pragma("query_only", "ON")
+                .disable_statement_logging();
+            SqlitePoolOptions::new()
+                .max_connections(MAX_CONNECTIONS)
+                .acquire_timeout(ACQUIRE_TIMEOUT)
+                .idle_timeout(IDLE_TIMEOUT)
+                .max_lifetime(MAX_LIFETIME)
+                .test_before_acquire(true)
+                .connect_lazy_with(options)
+        })
+    }
+
+    /// A snapshot, and the shape that is true in it.
+    async fn begin(&self) -> Result<(Transaction<'static, Sqlite>, Arc<Shape>), SourceError> {
+        let opened = |error| self.faults().of("opening", error);
+        let mut snapshot = self.pool().begin().await.map_err(opened)?;
+        let version: i64 = sqlx::query_scalar("PRAGMA schema_version")
+            .fetch_one(&mut *snapshot)
+            .await
+            .map_err(opened)?;
+        let known = self.known().clone();
+        if let Some(shape) = known.filter(|shape| shape.schema_version == version) {
+            return Ok((snapshot, shape));
+        }
+        let shape = Arc::new(Shape::load(&self.config, &mut snapshot, version).await?);
+        *self.known() = Some(Arc::clone(&shape));
+        Ok((snapshot, shape))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Option<Arc<Shape>>> {
+        self.shape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Source for SqliteSource {
+    async fn read(
+        &self,
+        after: Option<&Position>,
+        writer: PageWriter,
+        max_wait: Duration,
+    ) -> Result<ReadPage, SourceError> {
+        let (mut snapshot, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut snapshot,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        reading.page(after, writer, max_wait).await
+    }
+
+    async fn last(&self) -> Result<Option<Position>, SourceError> {
+        let (mut snapshot, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut snapshot,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        reading.last().await
+    }
+
+    async fn describe(&self) -> Result<Description, SourceError> {
+        let (mut snapshot, shape) = self.begin().await?;
+        check::describe(&self.config, &mut snapshot, &shape).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! What `dbtick check` says about a table or query in SQLite.
+
+use sqlx::AssertSqlSafe;
+use sqlx::sqlite::SqliteConnection;
+
+use super::fault::Faults;
+use super::page::Reading;
+use super::shape::Shape;
+use crate::config::{NullPolicy, SourceConfig};
+use crate::model::position::{CursorKind, Scalar};
+use crate::source::names::shown;
+use crate::source::{Description, Finding, Grade, SourceError};
+
+pub(super) async fn describe(
+    config: &SourceConfig,
+    connection: &mut SqliteConnection,
+    shape: &Shape,
+) -> Result<Description, SourceError> {
+    let faults = Faults {
+        setting: &config.connection_name,
+    };
+    let failed = |error| faults.of("describing the source", error);
+    let version: String = sqlx::query_scalar("SELECT sqlite_version()")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(failed)?;
+    let plan = plan(connection, shape).await.map_err(failed)?;
+    let last = Reading {
+        connection: &mut *connection,
+        shape,
+        faults,
+    }
+    .last()
+    .await;
+    let sample = last.as_ref().ok().and_then(Option::as_ref);
+    let kind = cursor_kind(shape, sample.and_then(|position| position.cursor().first()));
+    let server = format!("SQLite {version}");
+    let mut findings = vec![
+        finding(Grade::Pass, "server", server.clone()),
+        finding(
+            Grade::Pass,
+            "columns",
+            format!("{} delivered; all that are named exist", shape.delivered),
+        ),
+        nulls(config.nulls, shape),
+        unique(shape),
+        index(shape, &plan),
+    ];
+    findings.extend(late(shape, kind));
+    findings.extend(
+        last.err()
+            .map(|error| finding(Grade::Fail, "last row", error.to_string())),
+    );
+    Ok(Description {
+        server,
+        columns: shape.columns[..shape.delivered]
+            .iter()
+            .map(|column| {
+                (
+                    column.declared.name.clone(),
+                    column.declared.declared.clone(),
+                )
+            })
+            .collect(),
+        cursor_kind: kind,
+        findings,
+    })
+}
+
+/// The steps that SQLite would take for a page in the middle.
+pub(super) async fn plan(
+    connection: &mut SqliteConnection,
+    shape: &Shape,
+) -> Result<Vec<String>, sqlx::Error> {
+    let sql = format!("EXPLAIN QUERY PLAN {}", shape.keyset.page(true));
+    let mut query = sqlx::query_as::<_, (i64, i64, i64, String)>(AssertSqlSafe(sql));
+    for _ in 0..=shape.keyset.order.len() {
+        query = query.bind(1_i64);
+    }
+    let steps = query.fetch_all(connection).await?;
+    Ok(steps.into_iter().map(|(_, _, _, detail)| detail).collect())
+}
+
+pub(super) fn is_served(plan: &[String]) -> bool {
+    !plan
+        .iter()
+        .any(|step| step.starts_with("SCAN") || step.contains("TEMP B-TREE"))
+}
+
+fn finding(grade: Grade, subject: &'static str, text: String) -> Finding {
+    Finding {
+        grade,
+        subject,
+        text,
+    }
+}
+
+fn nulls(policy: NullPolicy, shape: &Shape) -> Finding {
+    let nullable: Vec<_> = shape
+        .keyset
+        .order
+        .iter()
+        .filter(|column| shape.columns[**column].declared.nullable)
+        .map(|column| shown(shape.name(*column)))
+        .collect();
+    if nullable.is_empty() {
+        return finding(Grade::Pass, "nulls", "cursor and key are never NULL".into());
+    }
+    let names = nullable.join(", ");
+    let text = match policy {
+        NullPolicy::Fail => format!("{names} can be NULL; a row with NULL there stops the poller"),
+        NullPolicy::Ignore => format!("{names} can be NULL; rows with NULL there are left out"),
+    };
+    finding(Grade::Warn, "nulls", text)
+}
+
+fn unique(shape: &Shape) -> Finding {
+    let names: Vec<_> = shape
+        .keyset
+        .order
+        .iter()
+        .map(|at| shape.name(*at))
+        .collect();
+    let proven = shape
+        .table
+        .iter()
+        .flat_map(|table| &table.unique)
+        .any(|unique| unique.iter().all(|column| names.contains(&column.as_str())));
+    if proven {
+        return finding(
+            Grade::Pass,
+            "key",
+            "no two rows share cursor and key".into(),
+        );
+    }
+    finding(
+        Grade::Warn,
+        "key",
+        "nothing in the schema keeps two rows from sharing cursor and key; the poller stops at the first two that do".into(),
+    )
+}
+
+fn index(shape: &Shape, plan: &[String]) -> Finding {
+    if is_served(plan) {
+        return finding(Grade::Pass, "index", plan.join("; "));
+    }
+    let is_view = shape.table.as_ref().is_none_or(|table| table.is_view);
+    let remedy = match shape.keyset.index(|at| shape.columns[at].declared.is_rowid) {
+        Some(index) if !is_view => index,
+        _ => "an index on the cursor and key columns of the tables behind it is needed".into(),
+    };
+    finding(
+        Grade::Warn,
+        "index",
+        format!(
+            "every page reads the whole table ({}): {remedy}",
+            plan.join("; ")
+        ),
+    )
+}
+
+/// SQLite has one writer at a time, so only cursors drawn outside the write lock come late.
+fn late(shape: &Shape, kind: CursorKind) -> Option<Finding> {
+    let [cursor] = shape.cursor.as_slice() else {
+        return None;
+    };
+    let zone = match kind {
+        CursorKind::LocalTimestamp => "; the text has no time zone and is taken as it is",
+        _ => "",
+    };
+    let text = match kind {
+        CursorKind::Timestamp | CursorKind::LocalTimestamp => format!(
+            "rows that share the newest timestamp and are committed later with a smaller key are not seen{zone}"
+        ),
+        _ if shape.columns[*cursor].declared.is_rowid
+            && shape.table.as_ref().is_some_and(|table| !table.autoincrement) =>
+        {
+            "without AUTOINCREMENT the id of a deleted last row is given again, and the new row is not seen".into()
+        }
+        _ => return None,
+    };
+    Some(finding(Grade::Warn, "late rows", text))
+}
+
+fn cursor_kind(shape: &Shape, sample: Option<&Scalar>) -> CursorKind {
+    let [cursor] = shape.cursor.as_slice() else {
+        return CursorKind::Composite;
+    };
+    match sample {
+        Some(Scalar::Integer(_)) => CursorKind::Integer,
+        Some(Scalar::Text(text)) => text_kind(text),
+        Some(Scalar::Bytes(_)) => CursorKind::Text,
+        None => {
+            let declared = shape.columns[*cursor]
+                .declared
+                .declared
+                .to_ascii_uppercase();
+            match declared {
+                name if name.contains("INT") => CursorKind::Integer,
+                name if name.contains("DATE") || name.contains("TIME") => {
+                    CursorKind::LocalTimestamp
+                }
+                _ => CursorKind::Text,
+            }
+        }
+    }
+}
+
+/// `2026-04-07…`, with `Z` or an offset behind the time or without.
+fn text_kind(text: &str) -> CursorKind {
+    let shape: String = text
+        .chars()
+        .take(10)
+        .map(|letter| if letter.is_ascii_digit() { '0' } else { letter })
+        .collect();
+    if shape != "0000-00-00" {
+        return CursorKind::Text;
+    }
+    let time = &text[10..];
+    if time.ends_with(['Z', 'z']) || time.contains(['+', '-']) {
+        CursorKind::Timestamp
+    } else {
+        CursorKind::LocalTimestamp
+    }
+}

@@ -1,0 +1,91 @@
+//! Writing JSON without building it, and judging JSON that is stored as text.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Stored documents nested deeper are sent as strings: an event puts them a few levels deeper, and
+/// readers commonly stop at 128.
+const DEEPEST: usize = 100;
+
+pub(super) fn string(value: &str, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("a vector takes any string");
+}
+
+pub(super) fn number(value: f64, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, &value).expect("a vector takes any number");
+}
+
+/// Whether text is JSON that every reader takes: no lone surrogates, no number beyond a double, not
+/// too deep. One such row would make the batch around it unreadable.
+pub(super) fn is_embeddable(text: &str) -> bool {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    Judge { room: DEEPEST }.deserialize(&mut reader).is_ok() && reader.end().is_ok()
+}
+
+/// Reads a value to its end and keeps nothing.
+#[derive(Clone, Copy)]
+struct Judge {
+    room: usize,
+}
+
+impl Judge {
+    fn inner<E: Error>(self) -> Result<Self, E> {
+        let room = self.room.checked_sub(1).ok_or(E::custom("too deep"))?;
+        Ok(Self { room })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Judge {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Judge {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let inner = self.inner()?;
+        while seq.next_element_seed(inner)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let inner = self.inner()?;
+        while map.next_key_seed(inner)?.is_some() {
+            map.next_value_seed(inner)?;
+        }
+        Ok(())
+    }
+}

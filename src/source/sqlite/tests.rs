@@ -1,0 +1,132 @@
+//! What a page costs: the plans that SQLite makes of our statements, and the steps they take.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{AssertSqlSafe, Connection as _};
+
+use super::*;
+use crate::config::{NullPolicy, Rows, Start};
+
+fn config(file: &Path, cursor: &[&str], key: &[&str]) -> SourceConfig {
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    SourceConfig {
+        connection_name: "DB".into(),
+        connection: Connection::Sqlite {
+            file: file.to_owned(),
+        },
+        rows: Rows::Table {
+            schema: None,
+            table: "t".into(),
+        },
+        cursor: owned(cursor),
+        key: owned(key),
+        columns: None,
+        filter: None,
+        start: Start::Beginning,
+        nulls: NullPolicy::Fail,
+    }
+}
+
+async fn create(file: &Path, sql: &'static str) -> SqliteConnection {
+    let options = SqliteConnectOptions::new()
+        .filename(file)
+        .create_if_missing(true);
+    let mut writer = SqliteConnection::connect_with(&options).await.unwrap();
+    sqlx::raw_sql(sql).execute(&mut writer).await.unwrap();
+    writer
+}
+
+async fn check_plan(schema: &'static str, cursor: &[&str], key: &[&str], expect: &[&str]) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("db");
+    let writer = create(&file, schema).await;
+    let source = SqliteSource::new(config(&file, cursor, key));
+    let (mut snapshot, shape) = source.begin().await.unwrap();
+    let plan = check::plan(&mut snapshot, &shape).await.unwrap();
+    let searches: Vec<_> = plan
+        .iter()
+        .filter(|step| step.starts_with("SEARCH"))
+        .map(|step| step.split_once('(').unwrap().1.trim_end_matches(')'))
+        .collect();
+    assert_eq!(searches, expect, "{plan:?}");
+    assert!(check::is_served(&plan), "{plan:?}");
+    drop(writer);
+}
+
+#[tokio::test]
+async fn every_page_is_a_search_in_an_index() {
+    check_plan(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, c TEXT NOT NULL, d); CREATE INDEX i ON t (c)",
+        &["c"],
+        &["id"],
+        &["c=? AND rowid>?", "c>?"],
+    )
+    .await;
+    check_plan(
+        "CREATE TABLE t (k TEXT PRIMARY KEY, c TEXT, d); CREATE INDEX i ON t (c, k)",
+        &["c"],
+        &["k"],
+        &["c=? AND k>?", "c>?"],
+    )
+    .await;
+    check_plan(
+        "CREATE TABLE t (a INT, b TEXT, k, l, d); CREATE UNIQUE INDEX i ON t (a, b, k, l)",
+        &["a", "b"],
+        &["k", "l"],
+        &[
+            "a=? AND b=? AND k=? AND l>?",
+            "a=? AND b=? AND k>?",
+            "a=? AND b>?",
+            "a>?",
+        ],
+    )
+    .await;
+    check_plan(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, d)",
+        &["id"],
+        &["id"],
+        &["rowid>?"],
+    )
+    .await;
+}
+
+/// Rows 100,001 to 200,000 share one cursor value.
+const DEEP: &str = "CREATE TABLE t (id INTEGER PRIMARY KEY, c INT NOT NULL, d TEXT);
+    CREATE INDEX i ON t (c);
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
+    INSERT INTO t SELECT i, min(i, 100001), 'x' FROM n;";
+
+#[tokio::test]
+async fn a_page_costs_the_same_at_any_depth_and_inside_a_tie() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("db");
+    let writer = create(&file, DEEP).await;
+    let source = SqliteSource::new(config(&file, &["c"], &["id"]));
+    let (mut snapshot, shape) = source.begin().await.unwrap();
+    let mut steps = Vec::new();
+    for id in [10_i64, 90_000, 150_000, 199_000] {
+        let count = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&count);
+        let mut handle = snapshot.lock_handle().await.unwrap();
+        handle.set_progress_handler(1, move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            true
+        });
+        drop(handle);
+        let rows = sqlx::query(AssertSqlSafe(shape.keyset.page(true)))
+            .bind(id.min(100_001))
+            .bind(id)
+            .bind(500_i64)
+            .fetch_all(&mut *snapshot)
+            .await
+            .unwrap();
+        assert_eq!(rows.len(), 500);
+        steps.push(count.load(Ordering::Relaxed));
+    }
+    let (least, most) = (steps.iter().min().unwrap(), steps.iter().max().unwrap());
+    assert!(*most < 2 * least && *least > 500, "{steps:?}");
+    drop(writer);
+}

@@ -1,0 +1,126 @@
+//! A database to write into and the source that reads it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dbtick::config::{Connection, NullPolicy, Rows, SourceConfig, Start};
+use dbtick::model::page::PageWriter;
+use dbtick::model::position::Position;
+use dbtick::source::{ReadPage, Source, SourceError, open};
+use serde_json::Value;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection as _};
+
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const MANY_BYTES: usize = 1 << 24;
+
+/// What a suite needs from a database; one implementation per dialect.
+pub(crate) struct Fixture {
+    directory: tempfile::TempDir,
+    pub(crate) writer: SqliteConnection,
+}
+
+impl Fixture {
+    pub(crate) async fn sqlite(schema: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let options = SqliteConnectOptions::new()
+            .filename(directory.path().join("db"))
+            .create_if_missing(true);
+        let writer = SqliteConnection::connect_with(&options).await.unwrap();
+        let mut fixture = Self { directory, writer };
+        fixture.run(schema).await;
+        fixture
+    }
+
+    pub(crate) async fn run(&mut self, sql: &str) {
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))
+            .execute(&mut self.writer)
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn count(&mut self, table: &str) -> i64 {
+        sqlx::query_scalar(AssertSqlSafe(format!("SELECT count(*) FROM {table}")))
+            .fetch_one(&mut self.writer)
+            .await
+            .unwrap()
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.path().join("db")
+    }
+
+    pub(crate) fn table(&self, table: &str, cursor: &[&str], key: &[&str]) -> SourceConfig {
+        let rows = Rows::Table {
+            schema: None,
+            table: table.to_owned(),
+        };
+        self.config(rows, cursor, key)
+    }
+
+    pub(crate) fn query(&self, query: &str, cursor: &[&str], key: &[&str]) -> SourceConfig {
+        self.config(Rows::Query(query.to_owned()), cursor, key)
+    }
+
+    fn config(&self, rows: Rows, cursor: &[&str], key: &[&str]) -> SourceConfig {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        SourceConfig {
+            connection_name: "ORDERS_DB".into(),
+            connection: Connection::Sqlite { file: self.file() },
+            rows,
+            cursor: owned(cursor),
+            key: owned(key),
+            columns: None,
+            filter: None,
+            start: Start::Beginning,
+            nulls: NullPolicy::Fail,
+        }
+    }
+}
+
+pub(crate) async fn read(
+    source: &dyn Source,
+    after: Option<&Position>,
+    rows: usize,
+    bytes: usize,
+) -> Result<ReadPage, SourceError> {
+    let writer = PageWriter::new("p", rows, bytes);
+    source.read(after, writer, MAX_WAIT).await
+}
+
+/// Every row, page by page; positions must rise strictly.
+pub(crate) async fn read_all(source: &dyn Source, rows: usize, bytes: usize) -> Vec<(Position, Value)> {
+    let mut all: Vec<(Position, Value)> = Vec::new();
+    loop {
+        let after = all.last().map(|(position, _)| position.clone());
+        let read = read(source, after.as_ref(), rows, bytes).await.unwrap();
+        assert!(read.end || !read.page.is_empty(), "a page without progress");
+        for event in read.page.events() {
+            let json = serde_json::from_slice(read.page.json(event)).unwrap();
+            if let Some((before, _)) = all.last() {
+                assert!(*before < event.position, "{before} then {}", event.position);
+            }
+            all.push((event.position.clone(), json));
+        }
+        if read.end {
+            return all;
+        }
+    }
+}
+
+/// One column of the data of every row.
+pub(crate) async fn column(config: &SourceConfig, rows: usize, name: &str) -> Vec<Value> {
+    let source: Arc<dyn Source> = open(config);
+    let all = read_all(source.as_ref(), rows, MANY_BYTES).await;
+    all.into_iter()
+        .map(|(_, json)| json["data"][name].clone())
+        .collect()
+}
+
+pub(crate) async fn failure(config: &SourceConfig) -> String {
+    let error = read(open(config).as_ref(), None, 10, MANY_BYTES)
+        .await
+        .unwrap_err();
+    error.to_string()
+}
