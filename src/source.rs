@@ -13,7 +13,7 @@ use async_trait::async_trait;
 
 use crate::config::{Connection, SourceConfig};
 use crate::model::page::{Page, PageWriter};
-use crate::model::position::{CursorKind, Position};
+use crate::model::position::Position;
 
 /// The source that a configuration asks for; nothing is opened before it is read.
 #[must_use]
@@ -45,7 +45,7 @@ pub trait Source: Debug + Send + Sync {
     ) -> Result<ReadPage, SourceError>;
 
     /// The position of the last row there is now; where `start: now` begins.
-    async fn last(&self) -> Result<Option<(Position, Arc<Shape>)>, SourceError>;
+    async fn last(&self) -> Result<Option<Position>, SourceError>;
 
     /// What the table looks like, verified against the configuration.
     async fn describe(&self) -> Result<Description, SourceError>;
@@ -56,16 +56,11 @@ pub trait Source: Debug + Send + Sync {
 pub struct ReadPage {
     pub page: Page,
     pub end: bool,
-    pub shape: Arc<Shape>,
+    pub types: Types,
 }
 
-/// What rows look like: shared by every page of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shape {
-    /// Delivered columns and their source types, in order.
-    pub columns: Vec<(String, String)>,
-    pub cursor_kind: CursorKind,
-}
+/// Delivered columns and their source types, in order; shared by every page of one schema.
+pub type Types = Arc<[(String, String)]>;
 
 /// What `check` prints and what the envelope's `types` are made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +112,4 @@ pub enum SourceError {
         #[source]
         cause: Box<dyn std::error::Error + Send + Sync>,
     },
-}
-pub fn open(_: &crate::config::SourceConfig) -> Arc<dyn Source> {
-    unimplemented!()
 }

@@ -152,7 +152,8 @@ async fn drain(
                 },
                 Some(_) => Then::Release,
             };
-            document = lease.commit(receipt, mark(poller, &unsent), then).await;
+            let to = CursorMark::new(unsent.up_to.clone(), &poller.key_columns);
+            document = lease.commit(receipt, to, then).await;
             tally.batches += 1;
             tally.rows += batch.event_ids.len() as u64;
             tally.bytes += batch.body.len() as u64;
@@ -233,19 +234,11 @@ fn encode(poller: &Poller, document: &StateDocument, unsent: &Unsent, lease: &mu
         .map_or(0, |failure| failure.attempts);
     Batch::assemble(
         &poller.name,
-        &unsent.shape.columns,
+        &unsent.types,
         &unsent.page,
         lease.next_fence(),
         failed_before + 1,
     )
-}
-
-fn mark(poller: &Poller, unsent: &Unsent) -> CursorMark {
-    CursorMark {
-        kind: unsent.shape.cursor_kind,
-        position: unsent.up_to.clone(),
-        key_columns: poller.key_columns.clone(),
-    }
 }
 
 /// Writes the failure down, counted on the first event that was not acknowledged, and gives the

@@ -3,7 +3,7 @@
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 const INVOCATION_ID: &str = "x-azure-functions-invocationid";
@@ -13,13 +13,6 @@ const INVOCATION_ID: &str = "x-azure-functions-invocationid";
 pub(super) struct Invocation {
     pub(super) id: String,
     pub(super) past_due: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Envelope {
-    #[serde(default)]
-    data: Map<String, Value>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -39,14 +32,18 @@ pub(super) struct Answer {
 
 impl Invocation {
     pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<Self, NotAnInvocation> {
-        let envelope: Envelope = serde_json::from_slice(body)?;
+        let mut envelope: Map<String, Value> = serde_json::from_slice(body)?;
+        let data: Map<String, Value> = match envelope.remove("Data") {
+            Some(data) => serde_json::from_value(data)?,
+            None => Map::new(),
+        };
         let id = headers
             .get(INVOCATION_ID)
             .and_then(|value| value.to_str().ok())
             .unwrap_or("unknown");
         Ok(Self {
             id: id.chars().filter(|c| !c.is_control()).take(64).collect(),
-            past_due: envelope.data.values().any(is_past_due),
+            past_due: data.values().any(is_past_due),
         })
     }
 }

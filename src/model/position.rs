@@ -217,5 +217,36 @@ pub fn key_to_json(columns: &[String], key: &[Scalar]) -> Map<String, Value> {
         .collect()
 }
 
+impl CursorKind {
+    /// Told by the values themselves, so that a position alone says how to read it.
+    #[must_use]
+    pub fn of(cursor: &[Scalar]) -> Self {
+        match cursor {
+            [Scalar::Integer(_)] => Self::Integer,
+            [Scalar::Text(text)] => text_kind(text),
+            [Scalar::Bytes(_)] => Self::Text,
+            _ => Self::Composite,
+        }
+    }
+}
+
+/// `2026-04-07…`, with `Z` or an offset behind the time or without.
+fn text_kind(text: &str) -> CursorKind {
+    let shape: String = text
+        .chars()
+        .take(10)
+        .map(|letter| if letter.is_ascii_digit() { '0' } else { letter })
+        .collect();
+    if shape != "0000-00-00" {
+        return CursorKind::Text;
+    }
+    let time = &text[10..];
+    if time.ends_with(['Z', 'z']) || time.contains(['+', '-']) {
+        CursorKind::Timestamp
+    } else {
+        CursorKind::LocalTimestamp
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -96,6 +96,17 @@ pub struct AuditEntry {
     pub why: String,
 }
 
+impl CursorMark {
+    #[must_use]
+    pub fn new(position: Position, key_columns: &[String]) -> Self {
+        Self {
+            kind: CursorKind::of(position.cursor()),
+            position,
+            key_columns: key_columns.to_vec(),
+        }
+    }
+}
+
 impl StateDocument {
     /// The document of a poller that has never delivered anything.
     #[must_use]

@@ -39,11 +39,7 @@ pub(super) async fn first_standing(
 /// "Now" must not move with every tick that finds nothing, so it is stored at once.
 async fn write_down_now(poller: &Poller) -> Result<(), TickError> {
     let last = poller.source.last().await?;
-    let start = last.map(|(position, shape)| CursorMark {
-        kind: shape.cursor_kind,
-        position,
-        key_columns: poller.key_columns.clone(),
-    });
+    let start = last.map(|position| CursorMark::new(position, &poller.key_columns));
     let body = first_document(poller, start).to_bytes().into();
     // Lost: another instance has written down a "now" of its own, which is as good.
     poller.store.create(&poller.state_key, body).await?;

@@ -1,7 +1,6 @@
 //! What a tick reads: the state document, and rows that were not delivered yet. Infrastructure that
 //! cannot be reached is tried again a few times, with jitter, and then the tick fails (D9).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -13,7 +12,7 @@ use crate::config::Batch as BatchLimits;
 use crate::model::page::{Page, PageWriter};
 use crate::model::position::Position;
 use crate::model::state::StateDocument;
-use crate::source::{ReadPage, Shape, SourceError};
+use crate::source::{ReadPage, SourceError, Types};
 use crate::store::{Loaded, StoreError, StoreKey};
 
 const MOST_TRIES: u32 = 3;
@@ -25,7 +24,7 @@ pub(super) struct Unsent {
     pub(super) page: Page,
     pub(super) up_to: Position,
     pub(super) end: bool,
-    pub(super) shape: Arc<Shape>,
+    pub(super) types: Types,
 }
 
 /// The rows behind `unsent`, without a query when it reached the end.
@@ -48,7 +47,7 @@ pub(super) async fn read_unsent(
 ) -> Result<Option<Unsent>, TickError> {
     let mut after = after.cloned();
     loop {
-        let ReadPage { page, end, shape } = read_page(poller, after.as_ref()).await?;
+        let ReadPage { page, end, types } = read_page(poller, after.as_ref()).await?;
         let Some(up_to) = page.last_position().cloned() else {
             return Ok(None);
         };
@@ -58,7 +57,7 @@ pub(super) async fn read_unsent(
                 page,
                 up_to,
                 end,
-                shape,
+                types,
             }));
         }
         if end {

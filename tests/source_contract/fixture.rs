@@ -67,6 +67,7 @@ impl Fixture {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         SourceConfig {
             connection_name: "ORDERS_DB".into(),
+            connection_identity: "sqlite:test.db".to_owned(),
             connection: Connection::Sqlite { file: self.file() },
             rows,
             cursor: owned(cursor),
@@ -90,7 +91,11 @@ pub(crate) async fn read(
 }
 
 /// Every row, page by page; positions must rise strictly.
-pub(crate) async fn read_all(source: &dyn Source, rows: usize, bytes: usize) -> Vec<(Position, Value)> {
+pub(crate) async fn read_all(
+    source: &dyn Source,
+    rows: usize,
+    bytes: usize,
+) -> Vec<(Position, Value)> {
     let mut all: Vec<(Position, Value)> = Vec::new();
     loop {
         let after = all.last().map(|(position, _)| position.clone());

@@ -53,15 +53,7 @@ pub(super) async fn describe(
     );
     Ok(Description {
         server,
-        columns: shape.columns[..shape.delivered]
-            .iter()
-            .map(|column| {
-                (
-                    column.declared.name.clone(),
-                    column.declared.declared.clone(),
-                )
-            })
-            .collect(),
+        columns: shape.types.to_vec(),
         cursor_kind: kind,
         findings,
     })
@@ -187,9 +179,7 @@ fn cursor_kind(shape: &Shape, sample: Option<&Scalar>) -> CursorKind {
         return CursorKind::Composite;
     };
     match sample {
-        Some(Scalar::Integer(_)) => CursorKind::Integer,
-        Some(Scalar::Text(text)) => text_kind(text),
-        Some(Scalar::Bytes(_)) => CursorKind::Text,
+        Some(sample) => CursorKind::of(std::slice::from_ref(sample)),
         None => {
             let declared = shape.columns[*cursor]
                 .declared
@@ -203,23 +193,5 @@ fn cursor_kind(shape: &Shape, sample: Option<&Scalar>) -> CursorKind {
                 _ => CursorKind::Text,
             }
         }
-    }
-}
-
-/// `2026-04-07…`, with `Z` or an offset behind the time or without.
-fn text_kind(text: &str) -> CursorKind {
-    let shape: String = text
-        .chars()
-        .take(10)
-        .map(|letter| if letter.is_ascii_digit() { '0' } else { letter })
-        .collect();
-    if shape != "0000-00-00" {
-        return CursorKind::Text;
-    }
-    let time = &text[10..];
-    if time.ends_with(['Z', 'z']) || time.contains(['+', '-']) {
-        CursorKind::Timestamp
-    } else {
-        CursorKind::LocalTimestamp
     }
 }

@@ -1,6 +1,7 @@
 //! One page: from the statement's rows into the buffer that is sent.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
@@ -80,7 +81,7 @@ impl Reading<'_> {
         loop {
             let next = tokio::select! {
                 biased;
-                () = &mut deadline, if !writer.is_empty() => return Ok(closed(writer, false)),
+                () = &mut deadline, if !writer.is_empty() => return Ok(closed(self.shape, writer, false)),
                 next = rows.try_next() => next,
             };
             let next = next.map_err(|error| Stopped::Failed(faults.of("reading a page", error)))?;
@@ -93,12 +94,12 @@ impl Reading<'_> {
                     return Err(Stopped::Failed(not_unique(&position)));
                 }
                 if write(self.shape, &mut writer, position, &row) == Taken::NoRoom {
-                    return Ok(closed(writer, false));
+                    return Ok(closed(self.shape, writer, false));
                 }
             }
             match next {
-                None => return Ok(closed(writer, true)),
-                Some(_) if writer.is_full() => return Ok(closed(writer, false)),
+                None => return Ok(closed(self.shape, writer, true)),
+                Some(_) if writer.is_full() => return Ok(closed(self.shape, writer, false)),
                 Some(next) => held = Some(next),
             }
         }
@@ -204,10 +205,11 @@ fn write(shape: &Shape, writer: &mut PageWriter, position: Position, row: &Sqlit
     )
 }
 
-fn closed(writer: PageWriter, end: bool) -> ReadPage {
+fn closed(shape: &Shape, writer: PageWriter, end: bool) -> ReadPage {
     ReadPage {
         page: writer.finish(),
         end,
+        types: Arc::clone(&shape.types),
     }
 }
 

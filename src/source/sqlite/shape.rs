@@ -9,10 +9,10 @@ use super::json;
 use super::value::{Hint, Stored};
 use crate::config::{NullPolicy, Rows, SourceConfig};
 use crate::model::position::{Position, Scalar};
-use crate::source::SourceError;
 use crate::source::fragment::Fragment;
 use crate::source::keyset::{Dialect, From, Keyset};
 use crate::source::names;
+use crate::source::{SourceError, Types};
 
 /// How rows are selected and encoded, as of one version of the schema.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(super) struct Shape {
     pub(super) cursor: Vec<usize>,
     pub(super) key: Vec<usize>,
     pub(super) table: Option<Table>,
+    pub(super) types: Types,
     /// Text in another encoding is ordered by that encoding's bytes.
     text_has_order: bool,
 }
@@ -125,6 +126,10 @@ impl Shape {
                 order,
                 present,
             },
+            types: columns.taken[..delivered]
+                .iter()
+                .map(|column| (column.name.clone(), column.declared.clone()))
+                .collect(),
             columns: columns.taken.into_iter().map(Encoded::new).collect(),
             delivered,
             cursor,

@@ -14,6 +14,7 @@ fn config(file: &Path, cursor: &[&str], key: &[&str]) -> SourceConfig {
     let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     SourceConfig {
         connection_name: "DB".into(),
+        connection_identity: "sqlite:test.db".to_owned(),
         connection: Connection::Sqlite {
             file: file.to_owned(),
         },
