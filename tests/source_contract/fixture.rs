@@ -90,7 +90,11 @@ pub(crate) async fn read(
 }
 
 /// Every row, page by page; positions must rise strictly.
-pub(crate) async fn read_all(source: &dyn Source, rows: usize, bytes: usize) -> Vec<(Position, Value)> {
+pub(crate) async fn read_all(
+    source: &dyn Source,
+    rows: usize,
+    bytes: usize,
+) -> Vec<(Position, Value)> {
     let mut all: Vec<(Position, Value)> = Vec::new();
     loop {
         let after = all.last().map(|(position, _)| position.clone());
