@@ -1,7 +1,13 @@
 //! What every source promises, as functions over a fixture.
 
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, not what they call
+
+#[path = "source_contract/check.rs"]
+mod check;
 #[path = "source_contract/fixture.rs"]
 mod fixture;
+#[path = "source_contract/property.rs"]
+mod property;
 #[path = "source_contract/refusals.rs"]
 mod refusals;
 

@@ -131,3 +131,19 @@ async fn a_page_costs_the_same_at_any_depth_and_inside_a_tie() {
     assert!(*most < 2 * least && *least > 500, "{steps:?}");
     drop(writer);
 }
+
+#[tokio::test]
+async fn a_session_cannot_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("db");
+    let writer = create(&file, "CREATE TABLE t (id INTEGER PRIMARY KEY)").await;
+    let source = SqliteSource::new(config(&file, &["id"], &["id"]));
+    let (mut snapshot, _) = source.begin().await.unwrap();
+    let refused = sqlx::query("INSERT INTO t VALUES (1)")
+        .execute(&mut *snapshot)
+        .await
+        .unwrap_err();
+    let error = source.faults().of("a statement", refused).to_string();
+    assert!(error.contains("only ever read"), "{error}");
+    drop(writer);
+}

@@ -1,0 +1,78 @@
+//! Any rows, any page sizes: one order, nothing lost, nothing twice.
+
+use data_encoding::BASE64;
+use dbtick::model::position::{Position, Scalar};
+use dbtick::source::open;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::fixture::{Fixture, MANY_BYTES, read};
+
+fn scalars() -> impl Strategy<Value = Scalar> {
+    prop_oneof![
+        (-2_i64..3).prop_map(|value| Scalar::Integer(value.into())),
+        any::<i64>().prop_map(|value| Scalar::Integer(value.into())),
+        "[aAbé\0\"]{0,2}".prop_map(Scalar::Text),
+        prop::collection::vec(any::<u8>(), 0..3).prop_map(Scalar::Bytes),
+    ]
+}
+
+fn expected(scalar: &Scalar) -> Value {
+    match scalar {
+        Scalar::Integer(value) => json!(i64::try_from(*value).unwrap()),
+        Scalar::Text(value) => json!(value),
+        Scalar::Bytes(value) => json!(BASE64.encode(value)),
+    }
+}
+
+async fn check(rows: Vec<(Scalar, Scalar)>, pages: Vec<usize>) {
+    let mut fixture = Fixture::sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY, c, d)").await;
+    let mut positions = Vec::new();
+    for (id, (cursor, data)) in (1_i64..).zip(&rows) {
+        let mut insert = sqlx::query("INSERT INTO t VALUES (?1, ?2, ?3)").bind(id);
+        for scalar in [cursor, data] {
+            insert = match scalar.clone() {
+                Scalar::Integer(value) => insert.bind(i64::try_from(value).unwrap()),
+                Scalar::Text(value) => insert.bind(value),
+                Scalar::Bytes(value) => insert.bind(value),
+            };
+        }
+        insert.execute(&mut fixture.writer).await.unwrap();
+        let position = Position::new(vec![cursor.clone()], vec![Scalar::Integer(id.into())]);
+        let data = json!({"id": id, "c": expected(cursor), "d": expected(data)});
+        positions.push((position, data));
+    }
+    positions.sort_by(|one, other| one.0.cmp(&other.0));
+
+    let source = open(&fixture.table("t", &["c"], &["id"]));
+    let mut found: Vec<(Position, Value)> = Vec::new();
+    for rows in pages.into_iter().cycle() {
+        let after = found.last().map(|(position, _)| position.clone());
+        let page = read(source.as_ref(), after.as_ref(), rows, MANY_BYTES)
+            .await
+            .unwrap();
+        for event in page.page.events() {
+            let json: Value = serde_json::from_slice(page.page.json(event)).unwrap();
+            assert_eq!(json["cursor"], json["data"]["c"]);
+            assert_eq!(json["key"], json!({"id": json["data"]["id"]}));
+            found.push((event.position.clone(), json["data"].clone()));
+        }
+        if page.end {
+            break;
+        }
+    }
+    assert_eq!(found, positions);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
+
+    #[test]
+    fn any_rows_come_out_once_in_order_and_unchanged(
+        rows in prop::collection::vec((scalars(), scalars()), 0..40),
+        pages in prop::collection::vec(1_usize..9, 1..4),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(check(rows, pages));
+    }
+}
