@@ -11,7 +11,7 @@
 //! | comments in JSON files | accepted | stricter: refused |
 //! | storage | `AzureWebJobsStorage` needed for timers | looser: none needed |
 //! | time zone of timers | the machine's, or WEBSITE_TIME_ZONE | UTC, as Azure has it by default |
-//! | timer status | kept in a blob, so a missed run is `IsPastDue` | kept in memory: never past due |
+//! | timer status | kept in a blob, so a missed run is `IsPastDue` | kept in files if the caller names a directory, and only after the first run |
 //! | timer singleton | one instance, by blob lease | none: one host is one instance |
 //! | keys of HTTP functions | Core Tools ignores them | stricter: one local key is checked |
 //! | routes | constraints and defaults | stricter: plain, `{name}`, `{name?}`, `{*name}` |

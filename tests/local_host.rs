@@ -636,6 +636,29 @@ async fn a_schedule_below_a_minute_has_no_status() {
 }
 
 #[tokio::test]
+async fn a_run_missed_while_the_host_was_down_is_past_due_unless_the_schedule_changed() {
+    for (schedule, past_due) in [("0 */5 * * * *", true), ("0 */10 * * * *", false)] {
+        let kept = tempfile::tempdir().unwrap();
+        let stored = r#"{"Last":"2026-11-16T09:00:00Z","Next":"2026-11-16T09:05:00Z"}"#;
+        std::fs::write(kept.path().join("Tick.json"), stored).unwrap();
+        let mut running = World::answering(json!([]))
+            .timer("Tick", json!({"schedule": schedule, "runOnStartup": true}))
+            .with(|options| {
+                options.clock = Arc::new(StoppedClock("2026-11-16T10:18:00Z"));
+                options.status_directory = Some(kept.path().to_owned());
+            })
+            .start()
+            .await;
+        running
+            .until(|event| matches!(event, HostEvent::InvocationEnded { .. }).then_some(()))
+            .await;
+        let info = &running.bodies()[0]["Data"]["tick"];
+        assert_eq!(info["IsPastDue"], past_due, "{schedule}");
+        assert_eq!(info["ScheduleStatus"]["Last"], "2026-11-16T09:00:00+00:00");
+    }
+}
+
+#[tokio::test]
 async fn a_disabled_function_never_fires() {
     let now = json!({"schedule": "00:00:00.05", "runOnStartup": true});
     let mut running = World::answering(json!([]))
