@@ -21,6 +21,7 @@
 //! | other triggers and inputs | fired, read | not run, with a warning |
 //! | retries of a manual run | a new invocation id each | the same id, as for timers |
 //! | `RetryContext.Exception` | a .NET exception | its class and message |
+//! | a call that ends in the 2 s after its time-out | the sheet says only: grace, then kill | the handler is not killed |
 //! | readiness probe without an answer | unbounded | stricter: ends with `initializationTimeout` |
 //! | changed files | the host restarts | not watched |
 //! | a host that is SIGKILLed | the handler survives | the same: `prctl` would need unsafe code |
