@@ -11,7 +11,7 @@
 //! | comments in JSON files | accepted | stricter: refused |
 //! | storage | `AzureWebJobsStorage` needed for timers | looser: none needed |
 //! | time zone of timers | the machine's, or WEBSITE_TIME_ZONE | UTC, as Azure has it by default |
-//! | timer status | kept in a blob, so a missed run is `IsPastDue` | kept in memory: never past due |
+//! | timer status | kept in a blob, so a missed run is `IsPastDue` | kept in files if the caller names a directory, and only after the first run |
 //! | timer singleton | one instance, by blob lease | none: one host is one instance |
 //! | keys of HTTP functions | Core Tools ignores them | stricter: one local key is checked |
 //! | routes | constraints and defaults | stricter: plain, `{name}`, `{name?}`, `{*name}` |
@@ -21,6 +21,7 @@
 //! | other triggers and inputs | fired, read | not run, with a warning |
 //! | retries of a manual run | a new invocation id each | the same id, as for timers |
 //! | `RetryContext.Exception` | a .NET exception | its class and message |
+//! | a call that ends in the 2 s after its time-out | the sheet says only: grace, then kill | the handler is not killed |
 //! | readiness probe without an answer | unbounded | stricter: ends with `initializationTimeout` |
 //! | changed files | the host restarts | not watched |
 //! | a host that is SIGKILLed | the handler survives | the same: `prctl` would need unsafe code |

@@ -1,5 +1,7 @@
 //! The local Functions host keeps the real host's protocol: each test is one of its rules.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -473,20 +475,25 @@ async fn an_empty_200_hangs_until_the_timeout_and_the_handler_is_killed() {
 
 #[tokio::test]
 async fn a_timeout_kills_every_other_invocation_in_the_handler() {
-    let running = World::answering(json!([{"hang": true}]))
-        .tick()
-        .setting("azurefunctionsjobhost__FUNCTIONTIMEOUT", "00:00:01")
+    let never = json!({"schedule": "0 0 0 1 1 *"});
+    let functions =
+        json!({"Stuck": {"hang": true}, "Pace": {"work_ms": 2500}, "Victim": {"hang": true}});
+    let running = World::new(json!({ "functions": functions }))
+        .timer("Stuck", never.clone())
+        .timer("Pace", never.clone())
+        .timer("Victim", never)
+        .setting("azurefunctionsjobhost__FUNCTIONTIMEOUT", "00:00:03")
         .start()
         .await;
     running.host.wait_ready().await.unwrap();
-    let first = running.failure("Tick");
-    let later = async {
-        tokio::time::sleep(Duration::from_millis(2500)).await;
-        running.failure("Tick").await
+    // The victim starts late enough to meet the kill at 5 s before its own time-out.
+    let late = async {
+        assert!(running.host.invoke("Pace").await.succeeded());
+        running.failure("Victim").await
     };
-    let (first, later) = tokio::join!(first, later);
-    assert_eq!(first, InvocationFailure::TimedOut(Duration::from_secs(1)));
-    assert!(matches!(later, InvocationFailure::NoAnswer(_)), "{later}");
+    let (stuck, victim) = tokio::join!(running.failure("Stuck"), late);
+    assert_eq!(stuck, InvocationFailure::TimedOut(Duration::from_secs(3)));
+    assert!(matches!(victim, InvocationFailure::NoAnswer(_)), "{victim}");
 }
 
 #[tokio::test]
@@ -538,7 +545,6 @@ async fn a_failed_answer_fails_the_invocation() {
         {"status": 500, "body": {"Logs": ["lost"]}},
         {"content_type": "text/plain"},
         {"body": "{"},
-        {"status": 307, "location": "/elsewhere"},
     ]))
     .tick()
     .with(|options| options.chunked = false)
@@ -614,7 +620,7 @@ async fn one_timer_never_overlaps_itself_and_an_overrun_leaves_no_backlog() {
 }
 
 #[tokio::test]
-async fn a_schedule_below_a_minute_has_no_status_and_a_manual_run_neither() {
+async fn a_schedule_below_a_minute_has_no_status() {
     let mut running = World::answering(json!([]))
         .timer("Tick", json!({"schedule": "* * * * * *"}))
         .start()
@@ -627,6 +633,29 @@ async fn a_schedule_below_a_minute_has_no_status_and_a_manual_run_neither() {
         (&info["ScheduleStatus"], &info["IsPastDue"]),
         (&Value::Null, &json!(false))
     );
+}
+
+#[tokio::test]
+async fn a_run_missed_while_the_host_was_down_is_past_due_unless_the_schedule_changed() {
+    for (schedule, past_due) in [("0 */5 * * * *", true), ("0 */10 * * * *", false)] {
+        let kept = tempfile::tempdir().unwrap();
+        let stored = r#"{"Last":"2026-11-16T09:00:00Z","Next":"2026-11-16T09:05:00Z"}"#;
+        std::fs::write(kept.path().join("Tick.json"), stored).unwrap();
+        let mut running = World::answering(json!([]))
+            .timer("Tick", json!({"schedule": schedule, "runOnStartup": true}))
+            .with(|options| {
+                options.clock = Arc::new(StoppedClock("2026-11-16T10:18:00Z"));
+                options.status_directory = Some(kept.path().to_owned());
+            })
+            .start()
+            .await;
+        running
+            .until(|event| matches!(event, HostEvent::InvocationEnded { .. }).then_some(()))
+            .await;
+        let info = &running.bodies()[0]["Data"]["tick"];
+        assert_eq!(info["IsPastDue"], past_due, "{schedule}");
+        assert_eq!(info["ScheduleStatus"]["Last"], "2026-11-16T09:00:00+00:00");
+    }
 }
 
 #[tokio::test]

@@ -44,6 +44,8 @@ pub struct HostOptions {
     pub chunked: bool,
     /// Stands in place of `functionTimeout`.
     pub function_timeout: Option<Duration>,
+    /// Where timers keep their status between runs of the host; without it none is past due.
+    pub status_directory: Option<PathBuf>,
     /// Time and entropy.
     pub clock: Arc<dyn Clock>,
 }
@@ -59,6 +61,7 @@ impl Default for HostOptions {
             http_key: None,
             chunked: true,
             function_timeout: None,
+            status_directory: None,
             clock: Arc::new(SystemClock),
         }
     }
@@ -156,6 +159,7 @@ impl LocalHost {
             pid: pid.clone(),
             handler_port,
             chunked: options.chunked,
+            status_directory: options.status_directory,
             stopping: CancellationToken::new(),
             abandon: CancellationToken::new(),
             never_ready: CancellationToken::new(),

@@ -89,6 +89,7 @@ pub(super) struct Invoker {
     pub(super) pid: watch::Receiver<Option<u32>>,
     pub(super) handler_port: u16,
     pub(super) chunked: bool,
+    pub(super) status_directory: Option<std::path::PathBuf>,
     pub(super) function_timeout: Option<Duration>,
     /// Timers and retries end.
     pub(super) stopping: CancellationToken,

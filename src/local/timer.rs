@@ -8,28 +8,28 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::app::{Function, TimerTrigger};
 use super::envelope::{Members, TriggerData, dotnet_time};
+use super::event::{LogLevel, LogSource};
 use super::invocation::Invoker;
+
+mod status;
+
+use status::Status;
 
 /// The wall clock is asked again at least this often: machines sleep, clocks jump.
 const LONGEST_NAP: Duration = Duration::from_secs(30);
 const NEVER: &str = "0001-01-01T00:00:00";
 
-/// The last and the next run of one timer, kept in memory only.
-#[derive(Debug, Clone, Copy)]
-struct Status {
-    last: Option<DateTime<Utc>>,
-    next: DateTime<Utc>,
-}
-
 /// Fires the timer until the host stops.
 pub(super) async fn listen(invoker: Arc<Invoker>, function: Function, timer: TimerTrigger) {
     let now = invoker.clock.now();
     let monitored = is_monitored(&timer, now);
-    let mut status = Status {
-        last: None,
-        next: timer.schedule.next_after(now),
-    };
-    let mut due = timer.run_on_startup;
+    let file = invoker
+        .status_directory
+        .as_ref()
+        .filter(|_| monitored)
+        .map(|folder| folder.join(format!("{}.json", function.name)));
+    let (mut status, mut past_due) = Status::resume(file.as_deref(), &timer.schedule, now);
+    let mut due = past_due || timer.run_on_startup;
     loop {
         if !due {
             tokio::select! {
@@ -42,20 +42,25 @@ pub(super) async fn listen(invoker: Arc<Invoker>, function: Function, timer: Tim
         }
         let at = invoker.clock.now();
         let scheduled = if due { at } else { at.max(status.next) };
-        due = false;
-        invoker
-            .invoke(&function, info(&timer, monitored.then_some(&status)))
-            .await;
+        let info = info(&timer, monitored.then_some(&status), past_due);
+        (due, past_due) = (false, false);
+        invoker.invoke(&function, info).await;
         status = Status {
             last: Some(scheduled),
             next: timer.schedule.next_after(scheduled),
         };
+        if file.as_ref().is_some_and(|file| !status.keep(file)) {
+            let line = format!("the status of timer {} cannot be written", function.name);
+            invoker
+                .reporter
+                .log(LogSource::Host, LogLevel::Warning, line);
+        }
     }
 }
 
 /// What a manual run carries: no listener, so no status.
 pub(super) fn manual(timer: &TimerTrigger) -> TriggerData {
-    info(timer, None)
+    info(timer, None, false)
 }
 
 fn is_monitored(timer: &TimerTrigger, now: DateTime<Utc>) -> bool {
@@ -72,7 +77,7 @@ async fn until(invoker: &Invoker, time: DateTime<Utc>) {
     }
 }
 
-fn info(timer: &TimerTrigger, status: Option<&Status>) -> TriggerData {
+fn info(timer: &TimerTrigger, status: Option<&Status>, past_due: bool) -> TriggerData {
     let status = status.map(|status| {
         let last = status.last.map_or_else(|| NEVER.to_owned(), dotnet_time);
         Members::default()
@@ -84,6 +89,6 @@ fn info(timer: &TimerTrigger, status: Option<&Status>) -> TriggerData {
     let info = Members::default()
         .with("Schedule", &schedule)
         .with("ScheduleStatus", &status)
-        .with("IsPastDue", &false);
+        .with("IsPastDue", &past_due);
     TriggerData::new(&info)
 }

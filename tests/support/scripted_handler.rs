@@ -1,9 +1,10 @@
 //! A custom handler that does what the JSON in `SCRIPT` says, and records what it was asked.
 //!
 //! `exit_at_start`, `never_listen`, `stdout`, `stderr`; `answers`: one per invocation, the last
-//! repeats, each with `status`, `content_type`, `body`, `location`, `work_ms`, `exit`, `hang`.
+//! repeats (`functions.<name>` goes first), each with `status`, `content_type`, `body`, `location`, `work_ms`, `exit`, `hang`.
 //! `RECORD` names a file that gets one JSON line per start and per invocation.
 
+#![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods)] // It is a process of its own, and its environment is its script.
 
 use std::io::Write;
@@ -79,6 +80,10 @@ async fn serve(State(state): State<Arc<Script>>, request: Request) -> Response {
         "headers": headers,
         "body": String::from_utf8_lossy(&body),
     }));
+    let function = &state.script["functions"][parts.uri.path().trim_start_matches('/')];
+    if function.is_object() {
+        return answer(function).await;
+    }
     let nth = state.served.fetch_add(1, Ordering::SeqCst);
     let answers = state.script["answers"]
         .as_array()

@@ -171,3 +171,32 @@ fn only_schedules_that_can_fire_twice_in_a_minute_are_sub_minute() {
         );
     }
 }
+
+#[test]
+fn croner_alone_would_read_these_differently() {
+    let parser = CronParser::builder().seconds(Seconds::Required).build();
+    for (schedule, croner_accepts) in [
+        ("0 0 0 * * 7", true),
+        ("0 0 0 L * *", true),
+        ("0 0 0 15W * *", true),
+        ("0 0 0 * * 5#2", true),
+        ("0 0 0 ? * *", true),
+        ("@daily", true),
+        ("0 0 0 * * +1", true),
+        ("0 0 9 * * FRI-MON", false),
+        ("0 5/15 * * * *", false),
+        ("0 */0 * * * *", false),
+        ("0 0 0 1 January *", false),
+        ("0 0 0 * * Tuesd", false),
+    ] {
+        assert_eq!(parser.parse(schedule).is_ok(), croner_accepts, "{schedule}");
+        assert_eq!(
+            Schedule::parse(schedule).is_ok(),
+            !croner_accepts,
+            "{schedule}"
+        );
+    }
+    let either = parser.parse("0 0 0 13 * Fri").unwrap();
+    let next = either.find_next_occurrence(&at("2026-11-16T00:00:00Z"), false);
+    assert_eq!(next.unwrap(), at("2026-11-20T00:00:00Z"));
+}
