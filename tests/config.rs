@@ -527,12 +527,12 @@ fn state_needs_a_place_and_files_are_refused_on_azure() {
             "is inside the app root",
         ),
         (
-            vec![("CONTAINER_NAME", "c")],
+            vec![("CONTAINER_NAME", "c"), ("WEBSITE_SITE_NAME", "s")],
             smallest(),
             "files on an Azure instance vanish",
         ),
         (
-            vec![("WEBSITE_POD_NAME", "c")],
+            vec![("WEBSITE_POD_NAME", "c"), ("WEBSITE_SITE_NAME", "s")],
             file.clone(),
             "files on an Azure instance vanish",
         ),

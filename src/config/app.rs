@@ -125,9 +125,11 @@ impl App {
     }
 }
 
-/// Any of the variables by which an instance on Azure knows itself.
+/// Containers elsewhere have a `CONTAINER_NAME` too; on Azure the site's name stands beside it.
 pub(super) fn on_azure(settings: &Settings) -> bool {
-    identity::instance(settings).is_some()
+    settings.filled("WEBSITE_INSTANCE_ID").is_some()
+        || (settings.filled("WEBSITE_SITE_NAME").is_some()
+            && identity::instance(settings).is_some())
 }
 
 /// host.json, or an empty object: without the file every default of the host holds.
