@@ -103,8 +103,8 @@ async fn run(
     if let Some(outcome) = reason_to_stop(poller, &standing)? {
         return Ok(outcome);
     }
-    let Some(first) = read_unsent(poller, &standing.document, standing.document.position()).await?
-    else {
+    let start = standing.document.position();
+    let Some(first) = read_unsent(poller, &standing.document, start, &budget).await? else {
         return Ok(Outcome::Idle);
     };
     let keeper = match claim(poller, standing).await? {
@@ -138,7 +138,7 @@ async fn drain(
             let batch = encode(poller, &document, &unsent, &mut lease);
             let (delivered, next) = join(
                 deliver(poller, &batch, &budget),
-                read_after(poller, &document, &unsent),
+                read_after(poller, &document, &unsent, &budget),
             )
             .await;
             let receipt = match delivered {

@@ -135,12 +135,6 @@ async fn grade(poller: &Poller) -> Vec<Line> {
     let mut lines = Vec::new();
     match poller.source.describe().await {
         Ok(description) => {
-            lines.push(line(
-                &poller.name,
-                Grade::Pass,
-                "server",
-                &description.server,
-            ));
             for finding in description.findings {
                 lines.push(line(
                     &poller.name,

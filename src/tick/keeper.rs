@@ -269,6 +269,7 @@ impl<'a> Keeper<'a> {
                     reason: refusal.to_string(),
                 })
             }
+            Ok(Err(TickError::Refused(Refusal::Failed))) => Err(TickError::MarkedFailed),
             Ok(result) => result,
         }
     }

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout_at};
 
 use super::Poller;
+use super::budget::Budget;
 use super::keeper::Standing;
 use super::report::TickError;
 use crate::config::Batch as BatchLimits;
@@ -32,11 +33,12 @@ pub(super) async fn read_after(
     poller: &Poller,
     document: &StateDocument,
     unsent: &Unsent,
+    budget: &Budget,
 ) -> Result<Option<Unsent>, TickError> {
     if unsent.end {
         return Ok(None);
     }
-    read_unsent(poller, document, Some(&unsent.up_to)).await
+    read_unsent(poller, document, Some(&unsent.up_to), budget).await
 }
 
 /// The next rows that were not delivered already; `None` at the end of what is visible.
@@ -44,10 +46,11 @@ pub(super) async fn read_unsent(
     poller: &Poller,
     document: &StateDocument,
     after: Option<&Position>,
+    budget: &Budget,
 ) -> Result<Option<Unsent>, TickError> {
     let mut after = after.cloned();
     loop {
-        let ReadPage { page, end, types } = read_page(poller, after.as_ref()).await?;
+        let ReadPage { page, end, types } = read_page(poller, after.as_ref(), budget).await?;
         let Some(up_to) = page.last_position().cloned() else {
             return Ok(None);
         };
@@ -67,7 +70,25 @@ pub(super) async fn read_unsent(
     }
 }
 
-async fn read_page(poller: &Poller, after: Option<&Position>) -> Result<ReadPage, SourceError> {
+/// A database that hangs must not take the tick past its budget, where the host kills the process.
+async fn read_page(
+    poller: &Poller,
+    after: Option<&Position>,
+    budget: &Budget,
+) -> Result<ReadPage, SourceError> {
+    match timeout_at(budget.abandon_at(), read_patiently(poller, after)).await {
+        Ok(result) => result,
+        Err(elapsed) => Err(SourceError::Unreachable {
+            context: "no answer before the time budget of the invocation was spent".to_owned(),
+            cause: Some(elapsed.into()),
+        }),
+    }
+}
+
+async fn read_patiently(
+    poller: &Poller,
+    after: Option<&Position>,
+) -> Result<ReadPage, SourceError> {
     let BatchLimits {
         max_rows,
         max_bytes,

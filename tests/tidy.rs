@@ -1,0 +1,224 @@
+//! House rules that a compiler does not know: dependency policy, tree, docs that name tests.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use dbtick::config::{App, Settings};
+use serde_json::Value;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn files(directory: &str, extension: &str) -> Vec<PathBuf> {
+    fn walk(directory: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+        let Ok(entries) = std::fs::read_dir(directory) else {
+            return;
+        };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, extension, found);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&root().join(directory), extension, &mut found);
+    assert!(!found.is_empty(), "no .{extension} below {directory}");
+    found
+}
+
+/// The quoted strings of a list in deny.toml.
+fn listed<'a>(text: &'a str, from: &str, item: &str) -> BTreeSet<&'a str> {
+    let list = text.split_once(from).unwrap().1;
+    let list = list.split_once("\n]").unwrap().0;
+    let found: BTreeSet<_> = list
+        .split(item)
+        .skip(1)
+        .map(|rest| rest.split_once('"').unwrap().0)
+        .collect();
+    assert!(!found.is_empty());
+    found
+}
+
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--locked", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_dependency_keeps_the_policy_of_deny_toml() {
+    let policy = read("deny.toml");
+    let allowed = listed(&policy, "allow = [", "  \"");
+    let banned = listed(&policy, "deny = [", "crate = \"");
+    let mut broken = Vec::new();
+    for package in packages() {
+        let name = package["name"].as_str().unwrap();
+        if name == "dbtick" {
+            continue;
+        }
+        if banned.contains(name) {
+            broken.push(format!("{name} is banned"));
+        }
+        let source = package["source"].as_str().unwrap_or("a path");
+        if !source.starts_with("registry+https://github.com/rust-lang/crates.io-index") {
+            broken.push(format!("{name} comes from {source}"));
+        }
+        let licence = package["license"].as_str().unwrap_or("");
+        if !licence_is_allowed(licence, &allowed) {
+            broken.push(format!("{name} has the licence {licence:?}"));
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// `A OR B` needs one of them, `A AND B` both; a slash is an old form of OR.
+fn licence_is_allowed(expression: &str, allowed: &BTreeSet<&str>) -> bool {
+    let expression = expression.replace('/', " OR ").replace(['(', ')'], "");
+    expression.split(" AND ").all(|part| {
+        part.split(" OR ")
+            .any(|licence| allowed.contains(licence.trim()))
+    })
+}
+
+#[test]
+fn a_licence_outside_the_list_is_noticed() {
+    let allowed = BTreeSet::from(["MIT", "ISC"]);
+    for (expression, expected) in [
+        ("MIT", true),
+        ("GPL-3.0 OR MIT", true),
+        ("GPL-3.0/MIT", true),
+        ("MIT AND GPL-3.0", false),
+        ("(MIT OR GPL-3.0) AND ISC", true),
+        ("", false),
+    ] {
+        assert_eq!(
+            licence_is_allowed(expression, &allowed),
+            expected,
+            "{expression}"
+        );
+    }
+}
+
+#[test]
+fn the_tree_keeps_its_habits() {
+    let mut broken = Vec::new();
+    for path in files("src", "rs").into_iter().chain(files("tests", "rs")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut say = |what: &str| broken.push(format!("{}: {what}", path.display()));
+        if path.ends_with("mod.rs") {
+            say("modules are foo.rs + foo/, not mod.rs");
+        }
+        if text.contains(concat!("#[ign", "ore")) {
+            say("tests are not ignored");
+        }
+        let in_src = path.starts_with(root().join("src"));
+        if in_src && !path.ends_with("tests.rs") && text.lines().count() > 500 {
+            say("more than 500 lines");
+        }
+        if in_src
+            && !path.ends_with("tests.rs")
+            && !text.starts_with("//!")
+            && !path.ends_with("main.rs")
+        {
+            say("no module doc");
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn every_test_that_the_docs_name_exists() {
+    let code: String = files("src", "rs")
+        .into_iter()
+        .chain(files("tests", "rs"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let mut named = 0;
+    for path in files("docs", "md") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for name in text.split("`test:").skip(1) {
+            let name = name.split('`').next().unwrap();
+            named += 1;
+            let exists =
+                code.contains(&format!("fn {name}(")) || code.contains(&format!("    {name},"));
+            assert!(
+                exists,
+                "{} names the test {name}, which does not exist",
+                path.display()
+            );
+        }
+    }
+    assert!(named > 0, "the docs name no tests");
+}
+
+#[test]
+fn every_template_is_a_poller_without_faults() {
+    let app = tempfile::tempdir().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    std::fs::copy(root().join("host.json"), app.path().join("host.json")).unwrap();
+    for entry in std::fs::read_dir(root().join("function-templates")).unwrap() {
+        let template = entry.unwrap().path();
+        let target = app.path().join(template.file_name().unwrap());
+        std::fs::create_dir(&target).unwrap();
+        let text = std::fs::read_to_string(template.join("function.json")).unwrap();
+        // Two templates may use one poller name; in an app they must not.
+        std::fs::write(target.join("function.json"), text).unwrap();
+    }
+    let sample: Value = serde_json::from_str(&read("local.settings.sample.json")).unwrap();
+    let values = sample["Values"].as_object().unwrap().iter();
+    let settings: Settings = values
+        .map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned()))
+        .chain([(
+            "DBTICK_STATE_DIR".to_owned(),
+            state.path().display().to_string(),
+        )])
+        .collect();
+    let loaded = App::load(app.path(), &settings);
+    let faults: Vec<String> = loaded.faults().map(ToString::to_string).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert!(loaded.pollers().count() >= 3);
+}
+
+#[test]
+fn the_disclosure_stands_where_people_look() {
+    let main_help = Command::new(env!("CARGO_BIN_EXE_dbtick"))
+        .arg("--help")
+        .output()
+        .unwrap();
+    let help = String::from_utf8(main_help.stdout).unwrap();
+    for (place, text) in [
+        ("README.md", read("README.md")),
+        ("src/lib.rs", read("src/lib.rs")),
+        ("--help", help),
+    ] {
+        let words = text
+            .replace("//!", " ")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        for phrase in ["pseudo trigger on timers", "at least once", "idempotent"] {
+            assert!(words.contains(phrase), "{place} does not say {phrase:?}");
+        }
+    }
+}
