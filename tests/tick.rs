@@ -360,6 +360,27 @@ mod lease {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_rivals_first_run_is_not_taken_for_a_lost_document() {
+        // The rival creates document and marker after we have looked for the document, and before
+        // we look for the marker.
+        for start in [Start::Beginning, Start::Now] {
+            let mut world = World::with_rows(3);
+            world.start = start;
+            let mut rival = world.clone();
+            rival.start = Start::Beginning;
+            world.store.after_load(1, rival.rival_tick());
+
+            let outcome = done(world.tick().await);
+
+            assert!(
+                held_elsewhere(&outcome) || outcome == Outcome::Idle,
+                "{outcome:?}"
+            );
+            assert_eq!(world.hook().rows(), [1, 2, 3]);
+        }
+    }
+
     /// The process dies in the middle of a tick.
     async fn crash_after(world: &World, time: Duration) {
         let tick = world.tick();

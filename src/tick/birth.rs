@@ -6,7 +6,7 @@
 
 use super::Poller;
 use super::keeper::Standing;
-use super::reading::{load, may_try_again, pause};
+use super::reading::{load, load_document, may_try_again, pause};
 use super::report::TickError;
 use crate::config::Start;
 use crate::model::state::{CursorMark, StateDocument};
@@ -18,7 +18,10 @@ pub(super) async fn first_standing(
     writes: &mut u64,
 ) -> Result<Option<Standing>, TickError> {
     if load(poller, &poller.birth_marker).await?.is_some() {
-        return Err(TickError::DocumentGone {
+        // Another instance may have begun since the document was looked for: losing that race is
+        // normal (C3), and an alarm here would send somebody to reset a healthy poller.
+        let standing = load_document(poller).await?;
+        return standing.map(Some).ok_or_else(|| TickError::DocumentGone {
             key: poller.state_key.to_string(),
         });
     }
