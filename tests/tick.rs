@@ -659,6 +659,21 @@ mod documents {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn start_now_survives_an_unreachable_database_or_store_and_a_lost_answer() {
+        for fault in [Fault::Unreachable, Fault::AnswerLost, Fault::RequestLost] {
+            let mut world = World::with_rows(3);
+            world.start = Start::Now;
+            world.source.will([Read::Unreachable]);
+            world.store.on_write(1, fault);
+            assert_eq!(done(world.tick().await), Outcome::Started);
+            assert_eq!(world.checkpoint(), 3);
+            world.insert([4]);
+            assert_eq!(done(world.tick().await), Outcome::Drained);
+            assert_eq!(world.hook().rows(), [4]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_changed_fingerprint_is_refused() {
         let mut world = World::with_rows(1);
         world.tick().await;

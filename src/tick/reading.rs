@@ -87,6 +87,22 @@ async fn read_page(poller: &Poller, after: Option<&Position>) -> Result<ReadPage
     }
 }
 
+/// Where the table ends now.
+pub(super) async fn read_last(
+    poller: &Poller,
+) -> Result<Option<(Position, Arc<Shape>)>, SourceError> {
+    let mut tries = 0;
+    loop {
+        match poller.source.last().await {
+            Err(SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
+                pause(poller, tries).await;
+                tries += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
 /// The document as it stands, or `None` where there is none.
 pub(super) async fn load_document(poller: &Poller) -> Result<Option<Standing>, TickError> {
     let Some(loaded) = load(poller, &poller.state_key).await? else {
