@@ -78,6 +78,15 @@ mod cost {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_first_run_also_leaves_a_birth_marker_before_it_delivers() {
+        let world = World::with_rows(3);
+        let report = world.tick().await;
+        let writes = world.store.take_writes();
+        assert_eq!(writes, [Claim, Marker, Commit, LastCommit]);
+        assert_eq!(report.tally.writes, 4, "every write is counted");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_last_commit_releases_the_lease_and_the_next_tick_claims_at_once() {
         let world = World::with_rows(1);
         world.tick().await;

@@ -35,15 +35,14 @@ pub(super) async fn first_standing(
             clock: None,
         })),
         Start::Now => {
-            *writes += 2;
-            write_down_now(poller).await?;
+            write_down_now(poller, writes).await?;
             Ok(None)
         }
     }
 }
 
 /// "Now" must not move with every tick that finds nothing, so it is stored at once.
-async fn write_down_now(poller: &Poller) -> Result<(), TickError> {
+async fn write_down_now(poller: &Poller, writes: &mut u64) -> Result<(), TickError> {
     let last = read_last(poller).await?;
     let start = last.map(|(position, shape)| CursorMark {
         kind: shape.cursor_kind,
@@ -53,8 +52,8 @@ async fn write_down_now(poller: &Poller) -> Result<(), TickError> {
     let body = first_document(poller, start).to_bytes().into();
     // Lost: another instance has written down a "now" of its own, which is as good, or an earlier
     // try of ours has arrived after all.
-    create(poller, &poller.state_key, body).await?;
-    leave_birth_marker(poller).await
+    create(poller, &poller.state_key, body, writes).await?;
+    leave_birth_marker(poller, writes).await
 }
 
 fn first_document(poller: &Poller, start: Option<CursorMark>) -> StateDocument {
@@ -62,14 +61,20 @@ fn first_document(poller: &Poller, start: Option<CursorMark>) -> StateDocument {
 }
 
 /// Creating it twice is harmless: it has no content.
-pub(super) async fn leave_birth_marker(poller: &Poller) -> Result<(), TickError> {
-    create(poller, &poller.birth_marker, "{}".into()).await
+pub(super) async fn leave_birth_marker(poller: &Poller, writes: &mut u64) -> Result<(), TickError> {
+    create(poller, &poller.birth_marker, "{}".into(), writes).await
 }
 
 /// For what may be there already: both answers of the store are good.
-async fn create(poller: &Poller, key: &StoreKey, body: Bytes) -> Result<(), TickError> {
+async fn create(
+    poller: &Poller,
+    key: &StoreKey,
+    body: Bytes,
+    writes: &mut u64,
+) -> Result<(), TickError> {
     let mut tries = 0;
     loop {
+        *writes += 1;
         match poller.store.create(key, body.clone()).await {
             Ok(_) => return Ok(()),
             Err(error) if may_try_again(&error, tries) => {
