@@ -390,6 +390,16 @@ mod lease {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_that_wins_the_race_to_claim_is_told_as_a_pause() {
+        let world = World::with_rows(1);
+        world.tick().await;
+        world.insert([2]);
+        world.store.on_write(1, world.operate(Order::Pause));
+        assert_eq!(done(world.tick().await), Outcome::Paused);
+        assert_eq!(world.hook().rows(), [1]);
+    }
+
     /// The process dies in the middle of a tick.
     async fn crash_after(world: &World, time: Duration) {
         let tick = world.tick();

@@ -18,7 +18,7 @@ use super::reading::load_document;
 use super::report::TickError;
 use crate::model::envelope::Fence;
 use crate::model::lease::{AgeEvidence, StoreClock, WriteMark};
-use crate::model::state::{CursorMark, Failure, StateDocument};
+use crate::model::state::{CursorMark, Failure, StateDocument, Status};
 use crate::model::transitions::{Action, Advance, Applied, Claim, Refusal, Step, Then, apply};
 use crate::store::{StoreError, Swap, Tag};
 
@@ -352,6 +352,11 @@ impl<'a> Keeper<'a> {
     }
 
     fn overtaken(&self) -> TickError {
+        match self.standing.document.status {
+            Status::Active => {}
+            Status::Paused => return Refusal::Paused.into(),
+            Status::Failed => return Refusal::Failed.into(),
+        }
         let lease = &self.standing.document.lease;
         let owner_id = match &lease.held {
             Some(held) => held.owner_id.clone(),
