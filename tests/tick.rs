@@ -343,6 +343,16 @@ mod lease {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn one_heartbeat_without_an_answer_does_not_cost_the_lease() {
+        let world = World::with_rows(1);
+        world.hook().will([Reply::AcknowledgeAfter(TTL * 2)]);
+        world.store.take(Duration::from_millis(10));
+        world.store.on_write(3, Fault::Silence);
+        assert_eq!(done(world.tick().await), Outcome::Drained);
+        assert_eq!(world.hook().rows(), [1]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn losing_the_race_to_claim_is_a_skip_not_an_error() {
         // The rival claims, commits and releases between our load and our claim.
         for first_run in [true, false] {

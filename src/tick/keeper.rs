@@ -312,7 +312,8 @@ impl<'a> Keeper<'a> {
         Err(TickError::Contended { tries: MOST_TRIES })
     }
 
-    /// One conditional write. An answer that takes longer than half a lease counts as lost.
+    /// One conditional write. An answer counts as lost while there is still time to read, to write
+    /// again and to stay the holder: half of what is left of a lease when its heartbeat is due.
     async fn swap(&mut self, next: &StateDocument) -> Result<Swap, StoreError> {
         self.writes += 1;
         let (store, key) = (&self.poller.store, &self.poller.state_key);
@@ -323,7 +324,9 @@ impl<'a> Keeper<'a> {
                 None => store.create(key, body).await,
             }
         };
-        match timeout(self.poller.lease.ttl / 2, write).await {
+        let lease = &self.poller.lease;
+        let patience = lease.ttl.saturating_sub(lease.margin + lease.heartbeat) / 2;
+        match timeout(patience, write).await {
             Ok(result) => result,
             Err(elapsed) => Err(StoreError::Unknown {
                 context: key.to_string(),
