@@ -87,7 +87,13 @@ async fn run(
     if let Some(outcome) = reason_to_stop(poller, &standing)? {
         return Ok(outcome);
     }
-    let Some(first) = read_unsent(poller, &standing.document, standing.document.position()).await?
+    let Some(first) = read_unsent(
+        poller,
+        &standing.document,
+        standing.document.position(),
+        &budget,
+    )
+    .await?
     else {
         return Ok(Outcome::Idle);
     };
@@ -122,7 +128,7 @@ async fn drain(
             let batch = encode(poller, &document, &unsent, &mut lease);
             let (delivered, next) = join(
                 deliver(poller, &batch, &budget),
-                read_after(poller, &document, &unsent),
+                read_after(poller, &document, &unsent, &budget),
             )
             .await;
             let receipt = match delivered {

@@ -589,6 +589,26 @@ mod stopping {
         assert_eq!(world.document().lease.held, None);
         assert_eq!(done(world.tick().await), Outcome::Drained);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_database_that_hangs_cannot_outlast_the_budget() {
+        // Otherwise the host kills the process, the delivered batch is never committed, and the
+        // next tick ends in the same place, for ever.
+        for hangs_at in 0..3 {
+            let mut world = World::with_rows(6);
+            world.function_timeout = 60 * SECOND;
+            world.source.will(vec![Read::Works; hangs_at]);
+            world.source.will([Read::Hangs]);
+            let tick = tokio::time::timeout(world.function_timeout, world.tick());
+            let report = tick.await.expect("a tick ends before the host ends it");
+            assert!(
+                matches!(failed(report), TickError::Source(_)),
+                "read {hangs_at}"
+            );
+            let committed = world.store.document().map_or(0, |_| world.checkpoint());
+            assert_eq!(committed, 2 * i64::try_from(hangs_at).unwrap());
+        }
+    }
 }
 
 mod documents {

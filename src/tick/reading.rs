@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout_at};
 
 use super::Poller;
+use super::budget::Budget;
 use super::keeper::Standing;
 use super::report::TickError;
 use crate::config::Batch as BatchLimits;
@@ -33,11 +34,12 @@ pub(super) async fn read_after(
     poller: &Poller,
     document: &StateDocument,
     unsent: &Unsent,
+    budget: &Budget,
 ) -> Result<Option<Unsent>, TickError> {
     if unsent.end {
         return Ok(None);
     }
-    read_unsent(poller, document, Some(&unsent.up_to)).await
+    read_unsent(poller, document, Some(&unsent.up_to), budget).await
 }
 
 /// The next rows that were not delivered already; `None` at the end of what is visible.
@@ -45,10 +47,11 @@ pub(super) async fn read_unsent(
     poller: &Poller,
     document: &StateDocument,
     after: Option<&Position>,
+    budget: &Budget,
 ) -> Result<Option<Unsent>, TickError> {
     let mut after = after.cloned();
     loop {
-        let ReadPage { page, end, shape } = read_page(poller, after.as_ref()).await?;
+        let ReadPage { page, end, shape } = read_page(poller, after.as_ref(), budget).await?;
         let Some(up_to) = page.last_position().cloned() else {
             return Ok(None);
         };
@@ -68,7 +71,13 @@ pub(super) async fn read_unsent(
     }
 }
 
-async fn read_page(poller: &Poller, after: Option<&Position>) -> Result<ReadPage, SourceError> {
+/// A database that hangs must not keep a delivered batch from its commit until the host kills the
+/// process: the next tick would end in the same place, for ever.
+async fn read_page(
+    poller: &Poller,
+    after: Option<&Position>,
+    budget: &Budget,
+) -> Result<ReadPage, SourceError> {
     let BatchLimits {
         max_rows,
         max_bytes,
@@ -77,7 +86,14 @@ async fn read_page(poller: &Poller, after: Option<&Position>) -> Result<ReadPage
     let mut tries = 0;
     loop {
         let writer = PageWriter::new(&poller.name, max_rows.get(), max_bytes.get());
-        match poller.source.read(after, writer, max_wait).await {
+        let read = poller.source.read(after, writer, max_wait);
+        let Ok(result) = timeout_at(budget.abandon_at(), read).await else {
+            return Err(SourceError::Unreachable {
+                context: "no answer before the time budget of the invocation was spent".to_owned(),
+                cause: None,
+            });
+        };
+        match result {
             Err(SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
                 pause(poller, tries).await;
                 tries += 1;
