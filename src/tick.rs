@@ -128,7 +128,7 @@ async fn drain(
     let Progress { tally, checkpoint } = progress;
     let body = async |mut lease: Lease| {
         if document.is_newborn()
-            && let Err(error) = leave_birth_marker(poller).await
+            && let Err(error) = leave_birth_marker(poller, &mut tally.writes).await
         {
             lease.release().await;
             return Err(error);

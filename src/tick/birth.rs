@@ -4,12 +4,15 @@
 //! between the two leaves a poller that simply begins, while a document that disappears after
 //! something was committed is refused (I14).
 
+use bytes::Bytes;
+
 use super::Poller;
 use super::keeper::Standing;
-use super::reading::{load, may_try_again, pause};
+use super::reading::{load, load_document, may_try_again, pause, read_last};
 use super::report::TickError;
 use crate::config::Start;
 use crate::model::state::{CursorMark, StateDocument};
+use crate::store::StoreKey;
 
 /// Where a poller without a document stands: at the beginning, or (`None`) at a "now" that has just
 /// been written down.
@@ -18,7 +21,10 @@ pub(super) async fn first_standing(
     writes: &mut u64,
 ) -> Result<Option<Standing>, TickError> {
     if load(poller, &poller.birth_marker).await?.is_some() {
-        return Err(TickError::DocumentGone {
+        // Another instance may have begun since the document was looked for: losing that race is
+        // normal (C3), and an alarm here would send somebody to reset a healthy poller.
+        let standing = load_document(poller).await?;
+        return standing.map(Some).ok_or_else(|| TickError::DocumentGone {
             key: poller.state_key.to_string(),
         });
     }
@@ -29,21 +35,21 @@ pub(super) async fn first_standing(
             clock: None,
         })),
         Start::Now => {
-            *writes += 2;
-            write_down_now(poller).await?;
+            write_down_now(poller, writes).await?;
             Ok(None)
         }
     }
 }
 
 /// "Now" must not move with every tick that finds nothing, so it is stored at once.
-async fn write_down_now(poller: &Poller) -> Result<(), TickError> {
-    let last = poller.source.last().await?;
+async fn write_down_now(poller: &Poller, writes: &mut u64) -> Result<(), TickError> {
+    let last = read_last(poller).await?;
     let start = last.map(|position| CursorMark::new(position, &poller.key_columns));
     let body = first_document(poller, start).to_bytes().into();
-    // Lost: another instance has written down a "now" of its own, which is as good.
-    poller.store.create(&poller.state_key, body).await?;
-    leave_birth_marker(poller).await
+    // Lost: another instance has written down a "now" of its own, which is as good, or an earlier
+    // try of ours has arrived after all.
+    create(poller, &poller.state_key, body, writes).await?;
+    leave_birth_marker(poller, writes).await
 }
 
 fn first_document(poller: &Poller, start: Option<CursorMark>) -> StateDocument {
@@ -51,10 +57,21 @@ fn first_document(poller: &Poller, start: Option<CursorMark>) -> StateDocument {
 }
 
 /// Creating it twice is harmless: it has no content.
-pub(super) async fn leave_birth_marker(poller: &Poller) -> Result<(), TickError> {
+pub(super) async fn leave_birth_marker(poller: &Poller, writes: &mut u64) -> Result<(), TickError> {
+    create(poller, &poller.birth_marker, "{}".into(), writes).await
+}
+
+/// For what may be there already: both answers of the store are good.
+async fn create(
+    poller: &Poller,
+    key: &StoreKey,
+    body: Bytes,
+    writes: &mut u64,
+) -> Result<(), TickError> {
     let mut tries = 0;
     loop {
-        match poller.store.create(&poller.birth_marker, "{}".into()).await {
+        *writes += 1;
+        match poller.store.create(key, body.clone()).await {
             Ok(_) => return Ok(()),
             Err(error) if may_try_again(&error, tries) => {
                 pause(poller, tries).await;

@@ -18,7 +18,7 @@ use super::reading::load_document;
 use super::report::TickError;
 use crate::model::envelope::Fence;
 use crate::model::lease::{AgeEvidence, StoreClock, WriteMark};
-use crate::model::state::{CursorMark, Failure, StateDocument};
+use crate::model::state::{CursorMark, Failure, StateDocument, Status};
 use crate::model::transitions::{Action, Advance, Applied, Claim, Refusal, Step, Then, apply};
 use crate::store::{StoreError, Swap, Tag};
 
@@ -313,7 +313,8 @@ impl<'a> Keeper<'a> {
         Err(TickError::Contended { tries: MOST_TRIES })
     }
 
-    /// One conditional write. An answer that takes longer than half a lease counts as lost.
+    /// One conditional write. An answer counts as lost while there is still time to read, to write
+    /// again and to stay the holder: half of what is left of a lease when its heartbeat is due.
     async fn swap(&mut self, next: &StateDocument) -> Result<Swap, StoreError> {
         self.writes += 1;
         let (store, key) = (&self.poller.store, &self.poller.state_key);
@@ -324,7 +325,9 @@ impl<'a> Keeper<'a> {
                 None => store.create(key, body).await,
             }
         };
-        match timeout(self.poller.lease.ttl / 2, write).await {
+        let lease = &self.poller.lease;
+        let patience = lease.ttl.saturating_sub(lease.margin + lease.heartbeat) / 2;
+        match timeout(patience, write).await {
             Ok(result) => result,
             Err(elapsed) => Err(StoreError::Unknown {
                 context: key.to_string(),
@@ -353,6 +356,11 @@ impl<'a> Keeper<'a> {
     }
 
     fn overtaken(&self) -> TickError {
+        match self.standing.document.status {
+            Status::Active => {}
+            Status::Paused => return Refusal::Paused.into(),
+            Status::Failed => return Refusal::Failed.into(),
+        }
         let lease = &self.standing.document.lease;
         let owner_id = match &lease.held {
             Some(held) => held.owner_id.clone(),

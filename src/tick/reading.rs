@@ -70,24 +70,12 @@ pub(super) async fn read_unsent(
     }
 }
 
-/// A database that hangs must not take the tick past its budget, where the host kills the process.
+/// A database that hangs must not keep a delivered batch from its commit until the host kills the
+/// process: the next tick would end in the same place, for ever.
 async fn read_page(
     poller: &Poller,
     after: Option<&Position>,
     budget: &Budget,
-) -> Result<ReadPage, SourceError> {
-    match timeout_at(budget.abandon_at(), read_patiently(poller, after)).await {
-        Ok(result) => result,
-        Err(elapsed) => Err(SourceError::Unreachable {
-            context: "no answer before the time budget of the invocation was spent".to_owned(),
-            cause: Some(elapsed.into()),
-        }),
-    }
-}
-
-async fn read_patiently(
-    poller: &Poller,
-    after: Option<&Position>,
 ) -> Result<ReadPage, SourceError> {
     let BatchLimits {
         max_rows,
@@ -97,7 +85,28 @@ async fn read_patiently(
     let mut tries = 0;
     loop {
         let writer = PageWriter::new(&poller.name, max_rows.get(), max_bytes.get());
-        match poller.source.read(after, writer, max_wait).await {
+        let read = poller.source.read(after, writer, max_wait);
+        let Ok(result) = timeout_at(budget.abandon_at(), read).await else {
+            return Err(SourceError::Unreachable {
+                context: "no answer before the time budget of the invocation was spent".to_owned(),
+                cause: None,
+            });
+        };
+        match result {
+            Err(SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
+                pause(poller, tries).await;
+                tries += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Where the table ends now.
+pub(super) async fn read_last(poller: &Poller) -> Result<Option<Position>, SourceError> {
+    let mut tries = 0;
+    loop {
+        match poller.source.last().await {
             Err(SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
                 pause(poller, tries).await;
                 tries += 1;
