@@ -876,7 +876,7 @@ fn every_fault_of_an_app_is_reported_at_once() {
         .file("notes/readme.json", json!({}));
     let faults = world.read().unwrap_err();
     for expected in [
-        "host.json: version: it is \"3.0\"; write \"version\": \"2.0\"",
+        "host.json: version: it is \"3.0\" (write \"version\": \"2.0\"",
         "host.json: functionTimeout: 'soon' is not a time span",
         "local.settings.json: IsEncrypted: ",
         "9lives/function.json: '9lives' is not a function name",

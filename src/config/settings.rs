@@ -20,7 +20,14 @@ const CONNECTION_PREFIXES: [&str; 5] = [
 /// The app settings of one process; they do not change while it runs.
 #[derive(Clone, Default)]
 pub struct Settings {
-    values: BTreeMap<String, String>,
+    values: BTreeMap<String, Setting>,
+}
+
+#[derive(Clone)]
+struct Setting {
+    /// As it was written.
+    name: String,
+    value: String,
 }
 
 /// Why a `%NAME%` or a connection has no value. Shows names, never values.
@@ -40,7 +47,11 @@ impl<N: AsRef<str>, V: Into<String>> FromIterator<(N, V)> for Settings {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
         let values = pairs
             .into_iter()
-            .map(|(name, value)| (canonical(name.as_ref()), value.into()))
+            .map(|(name, value)| {
+                let name = name.as_ref().to_owned();
+                let value = value.into();
+                (canonical(&name), Setting { name, value })
+            })
             .collect();
         Self { values }
     }
@@ -55,7 +66,24 @@ impl Settings {
 
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.values.get(&canonical(name)).map(String::as_str)
+        let setting = self.values.get(&canonical(name))?;
+        Some(setting.value.as_str())
+    }
+
+    /// Whether it is `true` or `1`.
+    #[must_use]
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name)
+            .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
+    }
+
+    /// The settings below a section: the rest of their names, the names as written, the values.
+    pub fn under(&self, section: &str) -> impl Iterator<Item = (&str, &str, &str)> {
+        let prefix = format!("{}:", canonical(section));
+        self.values.iter().filter_map(move |(key, setting)| {
+            let rest = key.strip_prefix(&prefix)?;
+            Some((rest, setting.name.as_str(), setting.value.as_str()))
+        })
     }
 
     /// Like [`get`](Self::get), where an empty value means the same as none.

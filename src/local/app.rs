@@ -5,6 +5,7 @@
 //! collected, so one run shows them all.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,17 +18,16 @@ mod host_json;
 mod json_file;
 mod local_settings;
 mod route;
-mod settings;
 
-pub use fault::{AppError, Fault};
+use crate::config::{Fault, Settings};
+pub use fault::AppError;
 pub use route::Route;
-pub use settings::{Settings, Unresolved};
 
 /// The environment of a process: what the host reads settings from, and what its child inherits.
 pub type Environment = BTreeMap<String, String>;
 
 /// A Functions app, read and checked.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AppDirectory {
     /// The app root, absolute.
     pub root: PathBuf,
@@ -134,6 +134,16 @@ pub struct OutputBinding {
     pub kind: String,
 }
 
+/// Without the environment: its values may be secrets.
+impl fmt::Debug for AppDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppDirectory")
+            .field("root", &self.root)
+            .field("functions", &self.functions)
+            .finish_non_exhaustive()
+    }
+}
+
 impl OutputBinding {
     /// Whether it answers an HTTP caller.
     pub fn is_http(&self) -> bool {
@@ -149,7 +159,7 @@ impl AppDirectory {
         let local = local_settings::read(&root, &mut faults);
         let mut merged = local.values;
         merged.extend(environment);
-        let settings = Settings::of(&merged);
+        let settings = Settings::from_iter(&merged);
         let host = host_json::read(&root, &settings, &mut faults);
         let functions = function_json::read_all(&root, &settings, &mut faults);
         if let Some(host) = &host {

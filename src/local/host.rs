@@ -1,5 +1,6 @@
 //! The host itself: it puts the parts together, and takes them down in the real host's order.
 
+use std::fmt;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ const DEFAULT_RESTART_BUDGET: u32 = 3;
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// What a caller may set; the defaults are the real host's.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HostOptions {
     /// Stands in place of the executable that host.json names.
     pub executable: Option<PathBuf>,
@@ -48,6 +49,17 @@ pub struct HostOptions {
     pub status_directory: Option<PathBuf>,
     /// Time and entropy.
     pub clock: Arc<dyn Clock>,
+}
+
+/// Without the key and the environment, which may hold secrets.
+impl fmt::Debug for HostOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostOptions")
+            .field("executable", &self.executable)
+            .field("restart_budget", &self.restart_budget)
+            .field("http_port", &self.http_port)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for HostOptions {
@@ -97,7 +109,6 @@ pub enum NotReady {
 }
 
 /// A running host. Dropping it kills the handler.
-#[derive(Debug)]
 pub struct LocalHost {
     invoker: Arc<Invoker>,
     http_port: u16,
@@ -106,6 +117,14 @@ pub struct LocalHost {
     stopped: watch::Receiver<Option<StopReason>>,
     stop_handler: CancellationToken,
     keeper: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for LocalHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalHost")
+            .field("http_port", &self.http_port)
+            .finish_non_exhaustive()
+    }
 }
 
 impl LocalHost {

@@ -15,7 +15,7 @@ use dbtick::clock::{Clock, Timestamp};
 use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
 use dbtick::model::envelope::{Batch, Fence};
 use dbtick::model::page::{Op, PageWriter, Taken};
-use dbtick::model::position::{CursorKind, Position, Scalar};
+use dbtick::model::position::{Position, Scalar};
 use dbtick::model::state::StateDocument;
 use dbtick::model::transitions::{Action, Applied, Operator, Order, apply};
 use dbtick::sink::{DeliveryFailure, Sink, Verdict};

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::json_file::JsonFile;
-use super::{Fault, Function, HandlerDescription, Settings, Trigger};
+use super::{Function, HandlerDescription, Trigger};
+use crate::config::{Fault, Settings};
 use crate::local::time_span;
 
 const SECTION: &str = "AzureFunctionsJobHost";
@@ -34,8 +35,8 @@ pub(super) fn read(root: &Path, settings: &Settings, faults: &mut Vec<Fault>) ->
             faults.push(Fault {
                 file: path,
                 path: String::new(),
-                why: "there is no such file".to_owned(),
-                remedy:
+                problem: "there is no such file".to_owned(),
+                hint:
                     "run in the app's root, or write { \"version\": \"2.0\", \"customHandler\": … }"
                         .to_owned(),
             });
@@ -88,11 +89,11 @@ impl HostJson {
             faults.push(Fault {
                 file: root.join("host.json"),
                 path: format!("customHandler.{flag}"),
-                why: format!(
+                problem: format!(
                     "the host would forward requests for '{}' unchanged, which the local host cannot do yet",
                     function.name
                 ),
-                remedy: "set it to false".to_owned(),
+                hint: "set it to false".to_owned(),
             });
         }
     }
@@ -156,8 +157,8 @@ impl Configuration {
             Some(setting) => Fault {
                 file: PathBuf::from("app settings"),
                 path: setting.clone(),
-                why,
-                remedy: remedy.to_owned(),
+                problem: why,
+                hint: remedy.to_owned(),
             },
         }
     }

@@ -20,8 +20,8 @@ impl JsonFile {
         let fault = |why: String, remedy: &str| Fault {
             file: path.to_owned(),
             path: String::new(),
-            why,
-            remedy: remedy.to_owned(),
+            problem: why,
+            hint: remedy.to_owned(),
         };
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -60,14 +60,14 @@ impl JsonFile {
     pub(super) fn fault(
         &self,
         path: impl Into<String>,
-        why: impl Into<String>,
-        remedy: impl Into<String>,
+        problem: impl Into<String>,
+        hint: impl Into<String>,
     ) -> Fault {
         Fault {
             file: self.path.clone(),
             path: path.into(),
-            why: why.into(),
-            remedy: remedy.into(),
+            problem: problem.into(),
+            hint: hint.into(),
         }
     }
 }
