@@ -6,6 +6,7 @@
 mod app;
 mod checkpoint;
 mod crash;
+mod intro;
 mod ledger;
 mod receiver;
 mod stage;
@@ -71,7 +72,7 @@ impl Demo {
         let app = DemoApp::build(receiver.url(), self.rate)?;
         let writer = Writer::open(&app.database, ledger.clone(), self.rate).await?;
         let host = start_host(&app).await?;
-        view.introduce(&app, self.length, self.crash);
+        view.print(&intro::text(&app, self.length, self.crash));
 
         let mut stage = Stage {
             view,

@@ -51,7 +51,7 @@ impl DemoApp {
                 format!("no directory can be made in {base}: {error}; set TMPDIR to a writable one")
             })?;
         let at = |name| directory.path().join(name);
-        let (root, database, state) = (at("app"), at("orders.db"), at("state"));
+        let (root, database, state) = (at("app"), at("orders.db"), at("store"));
         let executable = std::env::current_exe()
             .map_err(|error| format!("the path of this program is unknown: {error}"))?;
         let settings = json!({

@@ -14,7 +14,7 @@ use super::ledger::SharedLedger;
 use super::receiver::Arrival;
 use super::view::{Tone, View};
 use crate::clock::{Clock, SystemClock};
-use crate::local::{Events, HostEvent, LogLevel, LogSource};
+use crate::local::{Events, HostEvent, InvocationFailure, LogLevel, LogSource};
 
 const REFRESH: Duration = Duration::from_millis(100);
 const SIGKILL: i32 = 9;
@@ -84,8 +84,12 @@ impl Stage<'_> {
             },
             HostEvent::InvocationEnded { result, .. } => {
                 self.ledger.change(|ledger| ledger.ticks += 1);
-                if let (Err(failure), false) = (&result.outcome, self.ending) {
-                    alarm("tick", &failure.to_string());
+                match result.outcome {
+                    Err(InvocationFailure::NoAnswer(_)) if !self.ending => {
+                        alarm("tick", "failed: the handler is gone, and gave no answer");
+                    }
+                    Err(failure) if !self.ending => alarm("tick", &format!("failed: {failure}")),
+                    _ => {}
                 }
             }
             HostEvent::Log {

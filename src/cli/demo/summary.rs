@@ -39,7 +39,7 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let repeats = match (self.duplicates, self.kills) {
-            (0, _) => "",
+            (0, _) => "no event came twice",
             (_, 0) => "events that came again, with the id they had before",
             _ => "events that came again after the kill, with the id they had before",
         };

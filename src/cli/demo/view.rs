@@ -4,19 +4,16 @@
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::app::DemoApp;
-use super::checkpoint;
 use super::ledger::Ledger;
 use super::receiver::Arrival;
 use super::summary::Summary;
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::config::{Settings, human};
+use crate::config::Settings;
 
 const WIDTH: usize = 100;
 const SPINNER: &str = "{spinner} {wide_msg}";
@@ -61,7 +58,7 @@ impl View {
             bottom,
             colour: live && settings.filled("NO_COLOR").is_none(),
             reader_gone: CancellationToken::new(),
-            next_status: AtomicU64::new(0),
+            next_status: AtomicU64::new(1),
             next_wait: AtomicU64::new(0),
         }
     }
@@ -71,47 +68,19 @@ impl View {
         self.reader_gone.cancelled().await;
     }
 
-    pub(super) fn introduce(&self, app: &DemoApp, length: Option<Duration>, crash: bool) {
-        let ends = match (length, crash) {
-            (Some(length), _) => format!("It ends after {}", human::show_duration(length)),
-            (None, true) => "It ends after the recovery from a crash".to_owned(),
-            (None, false) => "It runs until you stop it".to_owned(),
-        };
-        self.print(&format!(
-            "dbtick demo: a SQL table as the trigger of an Azure Functions app, on this machine alone.
-
-  table orders  ->  timer, every second  ->  dbtick serve  ->  webhook
-
-It is a pseudo trigger on timers, not a native database trigger. Each tick reads the rows behind
-the checkpoint, delivers them in batches, and commits the checkpoint behind every batch.
-Rows are delivered at least once, so receivers must be idempotent (by event id).
-
-  app    {}
-  table  {}
-  state  {}
-
-{ends}; Ctrl-C ends it cleanly.
-",
-            app.root.display(),
-            app.database.display(),
-            checkpoint::path(&app.state).display(),
-        ));
-    }
-
     pub(super) fn batch(&self, arrival: &Arrival) {
         let (tone, label, note) = match arrival {
-            Arrival { held: true, .. } => (Tone::Notice, "batch", "received, answer held back"),
+            Arrival { held: true, .. } => (Tone::Notice, "batch", "received, not answered"),
             Arrival { repeated: 0, .. } => (Tone::Plain, "batch", ""),
             Arrival { .. } => (Tone::Notice, "again", "seen before"),
         };
         let text = format!(
-            "{}  {:>4} rows  id {:>6} .. {:<6}  fence {:>3}.{:<3} {note}",
+            "{}  {:>4} rows   id {:>6} .. {:<6}   fence {:<6} {note}",
             short(&arrival.batch),
             arrival.rows,
             arrival.first,
             arrival.last,
-            arrival.token,
-            arrival.sequence,
+            format!("{}.{}", arrival.token, arrival.sequence),
         );
         self.line(tone, label, text.trim_end());
     }
@@ -121,7 +90,7 @@ Rows are delivered at least once, so receivers must be idempotent (by event id).
         if self.bottom.is_some() {
             let plural = if batches == 1 { "batch" } else { "batches" };
             let text = format!(
-                "checkpoint  id {checkpoint:>6}  after {rows} rows in {batches} {plural}, {took_ms} ms"
+                "checkpoint          id {checkpoint:>6}             {rows} rows in {batches} {plural}, {took_ms} ms"
             );
             self.line(Tone::Quiet, "commit", &text);
         }
@@ -143,13 +112,13 @@ Rows are delivered at least once, so receivers must be idempotent (by event id).
     pub(super) fn status(&self, ledger: &Ledger, now: Timestamp) {
         let lag = ledger.lag(now);
         let text = format!(
-            "inserted {}  delivered {}  committed {}  lag {} rows, {:.1} s  checkpoint id {}",
+            "inserted {:<5}  delivered {:<5}  committed {:<5} checkpoint id {:<5}  lag {} rows, {:.1} s",
             ledger.inserted(),
             ledger.delivered(),
             ledger.committed_rows(),
+            ledger.committed,
             lag.rows,
             lag.seconds,
-            ledger.committed,
         );
         match &self.bottom {
             Some(bar) => {
@@ -163,7 +132,7 @@ Rows are delivered at least once, so receivers must be idempotent (by event id).
 
     pub(super) fn line(&self, tone: Tone, label: &str, text: &str) {
         let seconds = (SystemClock.monotonic() - self.started).as_secs_f64();
-        let line = format!("{seconds:>6.1} s  {label:<9}  {text}");
+        let line = format!("{seconds:>5.1}s  {label:<9}  {text}");
         let line: String = line.replace(['\n', '\r', '\u{1b}'], " ");
         let line: String = line.chars().take(WIDTH).collect();
         self.print(&self.paint(tone, line.trim_end()));
@@ -210,7 +179,7 @@ Rows are delivered at least once, so receivers must be idempotent (by event id).
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 
-    fn print(&self, text: &str) {
+    pub(super) fn print(&self, text: &str) {
         match &self.bottom {
             Some(bar) => bar.println(text),
             None => self.print_plain(text),
