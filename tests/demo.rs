@@ -75,7 +75,7 @@ fn it_delivers_every_row_and_ends_by_itself() {
     shown.ended_well();
     assert!(shown.figure("batches") > 1);
     assert_eq!((shown.figure("kills"), shown.figure("duplicates")), (0, 0));
-    for said in ["pseudo trigger", "at least once", "status", "checkpoint id"] {
+    for said in ["pseudo trigger", "at least once", "status", "to id"] {
         assert!(shown.out.contains(said), "{said}: {}", shown.out);
     }
 }
@@ -133,6 +133,8 @@ fn what_is_kept_is_an_app_that_passes_the_check() {
     let check = Command::new(env!("CARGO_BIN_EXE_dbtick"))
         .arg("check")
         .arg(shown.left[0].join("app"))
+        // In some containers a variable says that this is Azure.
+        .env_clear()
         .output()
         .unwrap();
     let said = String::from_utf8(check.stdout).unwrap();

@@ -73,6 +73,7 @@ impl Demo {
         let writer = Writer::open(&app.database, ledger.clone(), self.rate).await?;
         let host = start_host(&app).await?;
         view.print(&intro::text(&app, self.length, self.crash));
+        view.print("");
 
         let mut stage = Stage {
             view,
@@ -81,6 +82,7 @@ impl Demo {
             events: host.events(),
             checkpoint: CheckpointFile::new(&app.state)?,
             standing: Standing::default(),
+            shown_checkpoint: 0,
             ending: false,
         };
         let crash = Crash {

@@ -34,10 +34,10 @@ impl Crash<'_> {
             return;
         };
         tokio::time::sleep(MOMENT).await;
-        self.kill(&held).await;
-        let recovery = tokio::time::timeout(LONGEST_RECOVERY, self.recover(&held));
+        self.kill(&held.arrival).await;
+        let recovery = tokio::time::timeout(LONGEST_RECOVERY, self.recover(&held.arrival));
         if recovery.await.is_err() {
-            let text = format!("batch {} did not come again", short(&held.batch));
+            let text = format!("batch {} did not come again", short(&held.arrival.batch));
             self.view.line(Tone::Alarm, "failed", &text);
         }
         tokio::time::sleep(AFTERWARDS).await;

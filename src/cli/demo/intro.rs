@@ -26,8 +26,7 @@ Rows are delivered at least once, so receivers must be idempotent (by event id).
   table  {}
   state  {}
 
-{ends}. Ctrl-C ends it cleanly.
-",
+{ends}. Ctrl-C ends it cleanly.",
         app.root.display(),
         app.database.display(),
         checkpoint::path(&app.state).display(),

@@ -17,8 +17,6 @@ use super::ledger::SharedLedger;
 
 /// What a receiver may take to work on a batch; it also makes batches of one tick distinguishable.
 const WORK: Duration = Duration::from_millis(40);
-/// A batch in the trap is answered by then: with a failure, and the sender still lives.
-const LONGEST_HOLD: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -44,7 +42,15 @@ pub(super) struct Arrival {
 
 /// Set once, it holds the next full batch: a full one is read again as it was, with the same id.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Trap(Arc<Mutex<Option<oneshot::Sender<Arrival>>>>);
+pub(super) struct Trap(Arc<Mutex<Option<oneshot::Sender<Held>>>>);
+
+/// A batch in the trap. When this is dropped, the batch is refused: a sender that still lives sends
+/// it again, and nothing counts as delivered.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) arrival: Arrival,
+    _refuse: oneshot::Sender<()>,
+}
 
 #[derive(Debug, Clone)]
 struct Desk {
@@ -110,14 +116,16 @@ impl Receiver {
 
 impl Trap {
     /// Resolves with the batch that is held.
-    pub(super) fn set(&self) -> oneshot::Receiver<Arrival> {
+    pub(super) fn set(&self) -> oneshot::Receiver<Held> {
         let (sender, held) = oneshot::channel();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         held
     }
 
-    fn take(&self) -> Option<oneshot::Sender<Arrival>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// A trap whose setter has gone holds nothing.
+    fn take(&self) -> Option<oneshot::Sender<Held>> {
+        let set = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        set.filter(|setter| !setter.is_closed())
     }
 }
 
@@ -151,8 +159,13 @@ async fn receive(State(desk): State<Desk>, Json(posted): Json<Posted>) -> Status
     // The demo may be over already; the batch is answered all the same.
     drop(desk.arrivals.send(arrival.clone()));
     if let Some(caught) = caught {
-        drop(caught.send(arrival));
-        tokio::time::sleep(LONGEST_HOLD).await;
+        let (refuse, refused) = oneshot::channel();
+        drop(caught.send(Held {
+            arrival,
+            _refuse: refuse,
+        }));
+        // Nothing is ever sent: it ends when the other side is dropped.
+        refused.await.unwrap_or_default();
         return StatusCode::SERVICE_UNAVAILABLE;
     }
     tokio::time::sleep(WORK).await;

@@ -27,17 +27,18 @@ pub(super) struct Stage<'a> {
     pub(super) events: Events,
     pub(super) checkpoint: CheckpointFile,
     pub(super) standing: Standing,
+    pub(super) shown_checkpoint: i64,
     /// Ctrl-C reaches the handler too, and its end is no news then.
     pub(super) ending: bool,
 }
 
 /// The handler's own line about a tick.
 #[derive(Debug, Deserialize)]
-struct Tick {
+pub(super) struct Tick {
     outcome: String,
-    batches: u64,
-    rows: u64,
-    took_ms: u64,
+    pub(super) batches: u64,
+    pub(super) rows: u64,
+    pub(super) took_ms: u64,
 }
 
 impl Stage<'_> {
@@ -123,12 +124,9 @@ impl Stage<'_> {
             }
         } else if tick.batches > 0 {
             self.look_at_checkpoint().await;
-            self.view.committed(
-                self.standing.committed,
-                tick.batches,
-                tick.rows,
-                tick.took_ms,
-            );
+            let to = self.standing.committed;
+            let from = std::mem::replace(&mut self.shown_checkpoint, to);
+            self.view.committed(from, to, tick);
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ledger::Ledger;
 use super::receiver::Arrival;
+use super::stage::Tick;
 use super::summary::Summary;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::config::Settings;
@@ -86,13 +87,18 @@ impl View {
     }
 
     /// After a tick; in a pipe the status lines say it.
-    pub(super) fn committed(&self, checkpoint: i64, batches: u64, rows: u64, took_ms: u64) {
+    pub(super) fn committed(&self, from: i64, to: i64, tick: &Tick) {
         if self.bottom.is_some() {
-            let plural = if batches == 1 { "batch" } else { "batches" };
+            let plural = if tick.batches == 1 {
+                "batch"
+            } else {
+                "batches"
+            };
             let text = format!(
-                "checkpoint          id {checkpoint:>6}             {rows} rows in {batches} {plural}, {took_ms} ms"
+                "{:8}  {:>4} rows   id {from:>6} -> {to:<6}   {} {plural}, {} ms",
+                "", tick.rows, tick.batches, tick.took_ms
             );
-            self.line(Tone::Quiet, "commit", &text);
+            self.line(Tone::Quiet, "checkpoint", &text);
         }
     }
 
@@ -112,7 +118,7 @@ impl View {
     pub(super) fn status(&self, ledger: &Ledger, now: Timestamp) {
         let lag = ledger.lag(now);
         let text = format!(
-            "inserted {:<5}  delivered {:<5}  committed {:<5} checkpoint id {:<5}  lag {} rows, {:.1} s",
+            "inserted {:<5}  delivered {:<5}  committed {:<5} to id {:<5}  lag {} rows, {:.1} s",
             ledger.inserted(),
             ledger.delivered(),
             ledger.committed_rows(),
@@ -132,7 +138,7 @@ impl View {
 
     pub(super) fn line(&self, tone: Tone, label: &str, text: &str) {
         let seconds = (SystemClock.monotonic() - self.started).as_secs_f64();
-        let line = format!("{seconds:>5.1}s  {label:<9}  {text}");
+        let line = format!("{seconds:>5.1}s  {label:<10}  {text}");
         let line: String = line.replace(['\n', '\r', '\u{1b}'], " ");
         let line: String = line.chars().take(WIDTH).collect();
         self.print(&self.paint(tone, line.trim_end()));

@@ -81,6 +81,9 @@ impl Writer {
     }
 
     async fn burst(&mut self, rows: usize) -> Result<(), sqlx::Error> {
+        if rows == 0 {
+            return Ok(());
+        }
         let placed_at = SystemClock.now().to_rfc3339();
         let mut ids = Vec::with_capacity(rows);
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
