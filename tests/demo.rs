@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// A finished demo.
@@ -140,6 +143,22 @@ fn what_is_kept_is_an_app_that_passes_the_check() {
     let said = String::from_utf8(check.stdout).unwrap();
     assert_eq!(check.status.code(), Some(0), "{said}");
     assert!(!said.contains("WARN"), "{said}");
+}
+
+#[test]
+fn ctrl_c_ends_it_with_a_summary() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dbtick"))
+        .arg("demo")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let batch = lines.find(|line| line.as_ref().unwrap().contains("  batch  "));
+    assert!(batch.is_some());
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(rest.contains(&"Nothing was lost.".to_owned()), "{rest:#?}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 /// `dbtick demo | head -1` must not run for ever.

@@ -93,7 +93,13 @@ impl Demo {
         };
         let stop_writing = CancellationToken::new();
         let writing = tokio::spawn(writer.write_until(stop_writing.clone()));
-        let stopped = stage.show_until(self.end(&host, crash)).await;
+        let end = async {
+            tokio::select! {
+                end = self.end(&host, crash) => end,
+                () = stop_writing.cancelled() => Ok(()),
+            }
+        };
+        let stopped = stage.show_until(end).await;
         stop_writing.cancel();
         let written = writing.await.map_err(|error| error.to_string())?;
         if stopped.is_ok() {

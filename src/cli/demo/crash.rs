@@ -45,13 +45,13 @@ impl Crash<'_> {
 
     async fn kill(&self, held: &Arrival) {
         let pid = self.host.handler_pid().unwrap_or_default();
-        self.host.kill_handler().await;
-        self.ledger.change(|ledger| ledger.kills += 1);
         let text = format!(
-            "handler {pid} is dead; batch {}: received, not answered, not committed",
+            "handler {pid}; its batch {} is received, not answered, not committed",
             short(&held.batch)
         );
         self.view.line(Tone::Alarm, "kill -9", &text);
+        self.host.kill_handler().await;
+        self.ledger.change(|ledger| ledger.kills += 1);
     }
 
     async fn recover(&self, held: &Arrival) {

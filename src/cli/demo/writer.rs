@@ -58,8 +58,9 @@ impl Writer {
         })
     }
 
-    /// A burst that has begun is finished.
+    /// A burst that has begun is finished. `stop` is cancelled, too, when writing fails.
     pub(super) async fn write_until(mut self, stop: CancellationToken) -> Result<(), String> {
+        let _guard = stop.clone().drop_guard();
         let mut due = 0.0;
         for share in BURSTS.iter().cycle() {
             due += share * f64::from(self.rate);
