@@ -79,7 +79,12 @@ struct Shared {
 
 impl Receiver {
     pub async fn start() -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_on(0).await
+    }
+
+    pub async fn start_on(port: u16) -> Self {
+        let address = ("127.0.0.1", port);
+        let listener = tokio::net::TcpListener::bind(address).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared {
             script: Mutex::new(Arc::new(|_, _| Answer::Ok)),
