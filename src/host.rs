@@ -99,5 +99,6 @@ pub fn router(handler: Arc<Handler>) -> Router {
         .layer(RequestBodyTimeoutLayer::new(BODY_TIMEOUT))
         .layer(GlobalConcurrencyLimitLayer::new(CONCURRENT_INVOCATIONS))
         .layer(CatchPanicLayer::custom(poll::panicked))
-        .layer(TraceLayer::new_for_http())
+        // A failed invocation has been told already, on one line; this layer would add another.
+        .layer(TraceLayer::new_for_http().on_failure(()))
 }

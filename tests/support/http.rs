@@ -79,7 +79,8 @@ fn head(path: &str, id: &str) -> String {
 
 /// As in Azure: without a length.
 pub fn chunked(path: &str, id: &str, body: &str) -> String {
-    let (first, second) = body.split_at(body.len() / 2);
+    let middle = (body.len() / 2..).find(|at| body.is_char_boundary(*at));
+    let (first, second) = body.split_at(middle.unwrap());
     let mut request = head(path, id) + "Transfer-Encoding: chunked\r\n\r\n";
     for part in [first, second].iter().filter(|part| !part.is_empty()) {
         request += &format!("{:x}\r\n{part}\r\n", part.len());

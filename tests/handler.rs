@@ -1,0 +1,11 @@
+//! The real `dbtick serve`, driven over raw HTTP as the Functions host drives it.
+
+// Clippy does not know that the helpers of an integration test are tests.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+#[path = "handler/secrets.rs"]
+mod secrets;
+#[path = "handler/ticks.rs"]
+mod ticks;
