@@ -15,6 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
+use tokio_util::task::TaskTracker;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
@@ -40,6 +41,8 @@ pub struct Handler {
     off_in_slot: Option<String>,
     parts: Parts,
     stop: Stop,
+    /// The invocations that a stop waits for.
+    running: TaskTracker,
 }
 
 /// What an invocation of a function comes to.
@@ -84,6 +87,7 @@ impl Handler {
             off_in_slot: app.off_in_slot().map(str::to_owned),
             parts,
             stop,
+            running: TaskTracker::new(),
         }
     }
 }

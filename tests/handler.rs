@@ -7,5 +7,7 @@ mod support;
 
 #[path = "handler/secrets.rs"]
 mod secrets;
+#[path = "handler/stopping.rs"]
+mod stopping;
 #[path = "handler/ticks.rs"]
 mod ticks;

@@ -39,6 +39,7 @@ pub(super) async fn invoke(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Answer {
+    let _running = handler.running.token();
     let body = match body {
         Ok(body) => body,
         Err(rejection) => return refused(&function, rejection.status(), rejection.body_text()),
