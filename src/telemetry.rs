@@ -37,6 +37,8 @@ pub fn start(filter: &str) {
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_ansi(false)
+            // It would complain on stderr, and panic where nobody reads that either.
+            .log_internal_errors(false)
             .with_writer(writer)
             .try_init(),
     );

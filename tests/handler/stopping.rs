@@ -107,6 +107,38 @@ async fn connections_without_a_whole_request_do_not_keep_it_from_stopping() {
     }
 }
 
+/// A host that dies leaves its handler with pipes that nobody reads.
+#[tokio::test]
+async fn rows_are_delivered_even_when_nobody_reads_the_log() {
+    let world = World::with_orders(json!({})).await.rows(1).await;
+    let port = free_port();
+    let mut child = Command::new(BINARY)
+        .arg("serve")
+        .env_clear()
+        .envs(&world.environment)
+        .env("FUNCTIONS_CUSTOMHANDLER_PORT", port.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    within("it is ready", async {
+        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            assert_eq!(child.try_wait().unwrap(), None, "it stays up");
+            tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+        }
+    })
+    .await;
+    let body = timer_body(&Value::Null).to_string();
+    let unknown = exchange(port, chunked("Unknown", "id", &body)).await;
+    assert_eq!(unknown.status, 404);
+    let answer = exchange(port, chunked("Orders", "id", &body)).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(answer.status, 200);
+    assert_eq!(world.state("orders").committed(), 1);
+}
+
 #[tokio::test]
 async fn a_port_that_is_taken_is_a_clear_error_and_not_0() {
     let world = World::new().await;
