@@ -5,6 +5,10 @@
 
 mod support;
 
+#[path = "handler/configuration.rs"]
+mod configuration;
+#[path = "handler/protocol.rs"]
+mod protocol;
 #[path = "handler/secrets.rs"]
 mod secrets;
 #[path = "handler/stopping.rs"]
