@@ -97,6 +97,7 @@ pub fn router(handler: Arc<Handler>) -> Router {
     Router::new()
         .route("/", get(poll::ready))
         .route("/{function}", post(poll::invoke))
+        .method_not_allowed_fallback(poll::wrong_method)
         .fallback(poll::no_such_route)
         .with_state(handler)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
@@ -29,6 +29,16 @@ pub(super) async fn no_such_route(uri: Uri) -> Answer {
         StatusCode::NOT_FOUND,
         vec![format!(
             "there is nothing at {path}; functions are at /NAME"
+        )],
+    )
+}
+
+pub(super) async fn wrong_method(method: Method, uri: Uri) -> Answer {
+    let path = uri.path();
+    Answer::failed(
+        StatusCode::METHOD_NOT_ALLOWED,
+        vec![format!(
+            "{path} does not answer {method}; the host invokes by POST /NAME and probes by GET /"
         )],
     )
 }

@@ -126,6 +126,15 @@ async fn a_malformed_request_gets_a_clear_error_and_costs_nothing_else() {
         }
     }
     assert_eq!(world.receiver.count(), 0, "none of these is a tick");
+    for request in [
+        "GET /Orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        "DELETE /Orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+    ] {
+        let answer = exchange(handler.port, request).await;
+        assert_eq!(answer.status, 405, "{request}");
+        assert!(answer.logs().contains("POST"), "{request}: {answer:?}");
+    }
     assert!(handler.is_running());
     assert_eq!(handler.tick("Orders").await.status, 200);
     assert_eq!(world.receiver.acknowledged_count(), 1);
