@@ -37,6 +37,8 @@ const CONCURRENT_INVOCATIONS: usize = 512;
 #[derive(Debug)]
 pub struct Handler {
     functions: BTreeMap<String, Role>,
+    /// Of the app as a whole: they explain why a function is not here.
+    faults: Vec<Fault>,
     function_timeout: Option<Duration>,
     off_in_slot: Option<String>,
     parts: Parts,
@@ -83,6 +85,7 @@ impl Handler {
         });
         Self {
             functions: functions.collect(),
+            faults: app.own_faults().to_vec(),
             function_timeout: app.function_timeout,
             off_in_slot: app.off_in_slot().map(str::to_owned),
             parts,

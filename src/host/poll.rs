@@ -83,8 +83,10 @@ pub(super) async fn invoke(
         None => {
             let known: Vec<_> = handler.functions.keys().map(String::as_str).collect();
             let known = known.join(", ");
-            let problem = format!("there is no such function; this app has: {known}");
-            refused(StatusCode::NOT_FOUND, problem)
+            let unknown = format!("{function}: there is no such function; this app has: {known}");
+            let faults = handler.faults.iter().map(ToString::to_string);
+            let problems = std::iter::once(unknown).chain(faults).collect();
+            self::refused(&function, &invocation.id, StatusCode::NOT_FOUND, problems)
         }
     }
 }

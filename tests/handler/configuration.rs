@@ -90,6 +90,18 @@ async fn a_function_without_a_poller_says_so() {
 }
 
 #[tokio::test]
+async fn an_app_root_that_cannot_be_read_is_named_in_every_answer() {
+    let world = World::new().await;
+    let missing = world.path("no-such-app").display().to_string();
+    let world = world.setting("FUNCTIONS_APP_ROOT_PATH", &missing);
+    let mut handler = world.serve().await;
+    let answer = handler.tick("Orders").await;
+    assert!(answer.status >= 400, "{answer:?}");
+    assert!(answer.logs().contains("app root"), "{answer:?}");
+    assert!(handler.is_running());
+}
+
+#[tokio::test]
 async fn pollers_are_off_in_a_deployment_slot() {
     let world = World::with_orders(json!({}))
         .await
