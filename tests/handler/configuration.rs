@@ -121,3 +121,38 @@ async fn pollers_are_off_in_a_deployment_slot() {
     assert_eq!(handler.tick("Orders").await.status, 200);
     assert_eq!(world.receiver.acknowledged_count(), 1);
 }
+
+/// Any duration is either refused or works: none may end a tick by a panic.
+#[tokio::test]
+async fn no_duration_however_long_ends_in_a_panic() {
+    for (name, changes) in [
+        ("ttl", json!({ "lease": { "ttl": "5000000000000h" } })),
+        ("wait", json!({ "batch": { "max_wait": "5000000000000h" } })),
+        (
+            "timeout",
+            json!({ "deliver": [{ "webhook": { "url": "%HOOK%", "timeout": "5000000000000h" } }] }),
+        ),
+    ] {
+        let world = World::with_orders(changes).await.rows(1).await;
+        let handler = world.serve().await;
+        let answer = handler.tick("Orders").await;
+        match answer.status {
+            200 => assert_eq!(world.receiver.acknowledged_count(), 1, "{name}"),
+            status => {
+                assert_eq!(status, 500, "{name}");
+                assert!(
+                    answer.logs().contains("Orders/function.json"),
+                    "{name}: {answer:?}"
+                );
+            }
+        }
+        let said = handler.everything_said();
+        assert!(!said.contains("panicked"), "{name}: {said}");
+    }
+    let world = World::with_orders(json!({}))
+        .await
+        .rows(1)
+        .await
+        .setting("AzureFunctionsJobHost__functionTimeout", "9999.23:59:59");
+    assert_eq!(world.serve().await.tick("Orders").await.status, 200);
+}
