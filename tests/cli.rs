@@ -239,3 +239,27 @@ async fn check_grades_a_damaged_state_as_a_failure() {
         said.stdout
     );
 }
+
+/// `dbtick schema | head -1`
+#[tokio::test]
+async fn a_reader_that_has_seen_enough_is_no_reason_to_panic() {
+    let world = World::with_orders(json!({})).await;
+    let app = world.app().display().to_string();
+    for arguments in [
+        &["schema"][..],
+        &["schema", "batch"],
+        &["check", &app],
+        &["check", &app, "--json"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = command(arguments, &world.environment);
+        let output = command
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!error.contains("panicked"), "{arguments:?}: {error}");
+    }
+}

@@ -11,7 +11,7 @@ use clap::Args;
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use super::{fail, local_app};
+use super::{fail, local_app, say};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{App, Function, Settings};
 use crate::local::AppDirectory;
@@ -89,11 +89,8 @@ impl Check {
 
     fn print(&self, lines: &[Line], failed: bool) {
         if self.json {
-            println!(
-                "{}",
-                serde_json::json!({ "ok": !failed, "findings": lines })
-            );
-            return;
+            let object = serde_json::json!({ "ok": !failed, "findings": lines });
+            return say(&format!("{object}\n"));
         }
         if !stdout().is_terminal() {
             for Line {
@@ -103,7 +100,7 @@ impl Check {
                 text,
             } in lines
             {
-                println!("{grade}  {poller}  {subject}: {text}");
+                say(&format!("{grade}  {poller}  {subject}: {text}\n"));
             }
             return;
         }
@@ -131,7 +128,7 @@ impl Check {
                 Cell::new(text),
             ]);
         }
-        println!("{table}");
+        say(&format!("{table}\n"));
     }
 }
 
