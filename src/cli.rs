@@ -7,6 +7,7 @@ mod local_app;
 mod schema;
 mod serve;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -63,6 +64,11 @@ pub fn main() -> ExitCode {
             Command::Schema(schema) => schema.run(),
         }
     })
+}
+
+/// For output that may be piped into `head`: a reader that has seen enough is no error.
+fn say(text: &str) {
+    std::io::stdout().lock().write_all(text.as_bytes()).ok();
 }
 
 /// Says what is wrong on stderr.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
+use tokio_util::task::TaskTracker;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
@@ -36,10 +37,14 @@ const CONCURRENT_INVOCATIONS: usize = 512;
 #[derive(Debug)]
 pub struct Handler {
     functions: BTreeMap<String, Role>,
+    /// Of the app as a whole: they explain why a function is not here.
+    faults: Vec<Fault>,
     function_timeout: Option<Duration>,
     off_in_slot: Option<String>,
     parts: Parts,
     stop: Stop,
+    /// The invocations that a stop waits for.
+    running: TaskTracker,
 }
 
 /// What an invocation of a function comes to.
@@ -80,10 +85,12 @@ impl Handler {
         });
         Self {
             functions: functions.collect(),
+            faults: app.own_faults().to_vec(),
             function_timeout: app.function_timeout,
             off_in_slot: app.off_in_slot().map(str::to_owned),
             parts,
             stop,
+            running: TaskTracker::new(),
         }
     }
 }
@@ -93,12 +100,13 @@ pub fn router(handler: Arc<Handler>) -> Router {
     Router::new()
         .route("/", get(poll::ready))
         .route("/{function}", post(poll::invoke))
+        .method_not_allowed_fallback(poll::wrong_method)
         .fallback(poll::no_such_route)
         .with_state(handler)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .layer(RequestBodyTimeoutLayer::new(BODY_TIMEOUT))
         .layer(GlobalConcurrencyLimitLayer::new(CONCURRENT_INVOCATIONS))
         .layer(CatchPanicLayer::custom(poll::panicked))
-        // Failures are told by telemetry, once.
+        // A failed invocation has been told already, on one line; this layer would add another.
         .layer(TraceLayer::new_for_http().on_failure(()))
 }

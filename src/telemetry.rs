@@ -26,6 +26,15 @@ struct TickLine<'a> {
     error: Option<String>,
 }
 
+/// One line per invocation that was refused: `event == "dbtick.refused"`.
+#[derive(Serialize)]
+struct RefusedLine<'a> {
+    event: &'static str,
+    function: &'a str,
+    invocation_id: &'a str,
+    problems: &'a [String],
+}
+
 /// `filter` as in `DBTICK_LOG`, e.g. `info` or `dbtick=debug`.
 pub fn start(filter: &str) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
@@ -37,6 +46,8 @@ pub fn start(filter: &str) {
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_ansi(false)
+            // It would complain on stderr, and panic where nobody reads that either.
+            .log_internal_errors(false)
             .with_writer(writer)
             .try_init(),
     );
@@ -59,18 +70,29 @@ pub fn tick_ended(report: &TickReport, invocation_id: &str, past_due: bool) {
         error,
     });
     if report.is_failure() {
-        tracing::error!(invocation_id, "{}", report.sentence());
+        tracing::error!(invocation_id, "{}", one_line(&report.sentence()));
     }
 }
 
-pub fn configuration_faults(function: &str, invocation_id: &str, faults: &[String]) {
-    for fault in faults {
-        tracing::error!(invocation_id, function, "{fault}");
-    }
+/// An invocation that came to no tick: the story on stdout, its cause on one line of stderr.
+pub fn refused(function: &str, invocation_id: &str, problems: &[String]) {
+    line(&RefusedLine {
+        event: "dbtick.refused",
+        function,
+        invocation_id,
+        problems,
+    });
+    let first = problems.first().map_or("", String::as_str);
+    let more = match problems.len() {
+        0 | 1 => String::new(),
+        count => format!(" (and {} more, on stdout)", count - 1),
+    };
+    tracing::error!(invocation_id, "{}{more}", one_line(first));
 }
 
-pub fn invocation_refused(line: &str) {
-    tracing::error!("{line}");
+/// Names come from requests: none may begin a line of its own.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }
 
 /// A log that cannot be written must not stop a tick, so a failure to write is not an error here.

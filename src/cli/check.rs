@@ -11,7 +11,7 @@ use clap::Args;
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use super::{fail, local_app};
+use super::{fail, local_app, say};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{App, Function, Settings};
 use crate::local::AppDirectory;
@@ -46,6 +46,11 @@ impl Check {
     pub(super) async fn run(self) -> ExitCode {
         let directory = match local_app::read(&self.app, self.state_dir.as_deref()) {
             Ok(directory) => directory,
+            Err(error) if self.json => {
+                let lines: Vec<Line> = error.faults.iter().map(app_fault_line).collect();
+                self.print(&lines, true);
+                return ExitCode::FAILURE;
+            }
             Err(error) => return fail(&error.to_string()),
         };
         let settings: Settings = directory.environment.iter().collect();
@@ -84,11 +89,8 @@ impl Check {
 
     fn print(&self, lines: &[Line], failed: bool) {
         if self.json {
-            println!(
-                "{}",
-                serde_json::json!({ "ok": !failed, "findings": lines })
-            );
-            return;
+            let object = serde_json::json!({ "ok": !failed, "findings": lines });
+            return say(&format!("{object}\n"));
         }
         if !stdout().is_terminal() {
             for Line {
@@ -98,7 +100,7 @@ impl Check {
                 text,
             } in lines
             {
-                println!("{grade}  {poller}  {subject}: {text}");
+                say(&format!("{grade}  {poller}  {subject}: {text}\n"));
             }
             return;
         }
@@ -126,7 +128,7 @@ impl Check {
                 Cell::new(text),
             ]);
         }
-        println!("{table}");
+        say(&format!("{table}\n"));
     }
 }
 
@@ -183,6 +185,16 @@ fn fault_line(fault: &crate::config::Fault) -> Line {
         path => format!("{}: {path}", fault.file.display()),
     };
     let text = format!("{}; {}", fault.problem, fault.hint);
+    line("", Grade::Fail, &place, &text)
+}
+
+/// What the host itself would refuse.
+fn app_fault_line(fault: &crate::local::app::Fault) -> Line {
+    let place = match fault.path.as_str() {
+        "" => fault.file.display().to_string(),
+        path => format!("{}: {path}", fault.file.display()),
+    };
+    let text = format!("{}; {}", fault.why, fault.remedy);
     line("", Grade::Fail, &place, &text)
 }
 

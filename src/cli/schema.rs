@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
+use super::say;
+
 const BATCH: &str = include_str!("../../schema/batch.schema.json");
 
 #[derive(Debug, Args)]
@@ -24,8 +26,8 @@ enum Of {
 impl Schema {
     pub(super) fn run(self) -> ExitCode {
         match self.of {
-            Of::Poller => println!("{:#}", crate::config::schema()),
-            Of::Batch => print!("{BATCH}"),
+            Of::Poller => say(&format!("{:#}\n", crate::config::schema())),
+            Of::Batch => say(BATCH),
         }
         ExitCode::SUCCESS
     }

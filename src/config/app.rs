@@ -103,6 +103,12 @@ impl App {
         })
     }
 
+    /// What is wrong with the app as a whole: host.json, or a root that cannot be read.
+    #[must_use]
+    pub fn own_faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
     /// Everything that is wrong anywhere in the app.
     pub fn faults(&self) -> impl Iterator<Item = &Fault> {
         let functions = self.functions.values().flat_map(|function| match function {

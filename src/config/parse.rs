@@ -16,6 +16,9 @@ use super::fault::{Faults, Place};
 use super::settings::{SettingError, Settings};
 use super::{Poller, SinkConfig, human, raw};
 
+/// Nothing that a poller waits for is longer; far beyond it, adding to a time would overflow.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What parsing one file needs to know and where it reports.
 pub(super) struct Reader<'a> {
     pub(super) settings: &'a Settings,
@@ -110,12 +113,13 @@ impl Reader<'_> {
         let Some(written) = written else {
             return Some(default);
         };
-        let duration = human::duration(&self.text(at, written)?);
-        if duration.is_err() {
-            let problem = format!("is not a duration: {written}");
-            self.faults.add(at, problem, human::DURATION_FORMS);
-        }
-        duration.ok()
+        let (problem, hint) = match human::duration(&self.text(at, written)?) {
+            Ok(duration) if duration <= LONGEST => return Some(duration),
+            Ok(_) => ("is longer than a day", "write at most 24h"),
+            Err(_) => ("is not a duration", human::DURATION_FORMS),
+        };
+        self.faults.add(at, format!("{problem}: {written}"), hint);
+        None
     }
 
     fn positive(

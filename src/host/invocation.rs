@@ -37,15 +37,20 @@ impl Invocation {
             Some(data) => serde_json::from_value(data)?,
             None => Map::new(),
         };
-        let id = headers
-            .get(INVOCATION_ID)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or("unknown");
         Ok(Self {
-            id: id.chars().filter(|c| !c.is_control()).take(64).collect(),
+            id: invocation_id(headers),
             past_due: data.values().any(is_past_due),
         })
     }
+}
+
+/// For the log, whatever the body holds.
+pub(super) fn invocation_id(headers: &HeaderMap) -> String {
+    let id = headers
+        .get(INVOCATION_ID)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("unknown");
+    id.chars().filter(|c| !c.is_control()).take(64).collect()
 }
 
 /// Values arrive as JSON, or as JSON inside a string.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
 
-use super::invocation::{Answer, Invocation};
+use super::invocation::{Answer, Invocation, invocation_id};
 use super::{Handler, Role};
 use crate::telemetry;
 use crate::tick::budget::Budget;
@@ -33,19 +33,34 @@ pub(super) async fn no_such_route(uri: Uri) -> Answer {
     )
 }
 
+pub(super) async fn wrong_method(method: Method, uri: Uri) -> Answer {
+    let path = uri.path();
+    Answer::failed(
+        StatusCode::METHOD_NOT_ALLOWED,
+        vec![format!(
+            "{path} does not answer {method}; the host invokes by POST /NAME and probes by GET /"
+        )],
+    )
+}
+
 pub(super) async fn invoke(
     State(handler): State<Arc<Handler>>,
     Path(function): Path<String>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Answer {
+    let _running = handler.running.token();
+    let refused = |status, problem: String| {
+        let problems = vec![format!("{function}: {problem}")];
+        refused(&function, &invocation_id(&headers), status, problems)
+    };
     let body = match body {
         Ok(body) => body,
-        Err(rejection) => return refused(&function, rejection.status(), rejection.body_text()),
+        Err(rejection) => return refused(rejection.status(), rejection.body_text()),
     };
     let invocation = match Invocation::read(&headers, &body) {
         Ok(invocation) => invocation,
-        Err(error) => return refused(&function, StatusCode::BAD_REQUEST, error.to_string()),
+        Err(error) => return refused(StatusCode::BAD_REQUEST, error.to_string()),
     };
     if let Some(slot) = &handler.off_in_slot {
         return Answer::ok(vec![format!(
@@ -57,20 +72,21 @@ pub(super) async fn invoke(
             poll(&handler, pollers, *parallel, &invocation).await
         }
         Some(Role::Faulty(faults)) => {
-            let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            telemetry::configuration_faults(&function, &invocation.id, &lines);
-            Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, lines)
+            let problems = faults.iter().map(ToString::to_string).collect();
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            self::refused(&function, &invocation.id, status, problems)
         }
         Some(Role::NotAPoller) => refused(
-            &function,
             StatusCode::INTERNAL_SERVER_ERROR,
             "its function.json has no poller or pollers block".to_owned(),
         ),
         None => {
             let known: Vec<_> = handler.functions.keys().map(String::as_str).collect();
             let known = known.join(", ");
-            let problem = format!("there is no such function; this app has: {known}");
-            refused(&function, StatusCode::NOT_FOUND, problem)
+            let unknown = format!("{function}: there is no such function; this app has: {known}");
+            let faults = handler.faults.iter().map(ToString::to_string);
+            let problems = std::iter::once(unknown).chain(faults).collect();
+            self::refused(&function, &invocation.id, StatusCode::NOT_FOUND, problems)
         }
     }
 }
@@ -100,10 +116,9 @@ async fn poll(
     }
 }
 
-fn refused(function: &str, status: StatusCode, problem: String) -> Answer {
-    let line = format!("{function}: {problem}");
-    telemetry::invocation_refused(&line);
-    Answer::failed(status, vec![line])
+fn refused(function: &str, id: &str, status: StatusCode, problems: Vec<String>) -> Answer {
+    telemetry::refused(function, id, &problems);
+    Answer::failed(status, problems)
 }
 
 /// A bug must not take the other invocations of the process with it.
@@ -114,6 +129,5 @@ pub(super) fn panicked(cause: Box<dyn Any + Send>) -> Response {
         .or_else(|| cause.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
     let line = format!("dbtick has a bug and abandoned this invocation, nothing is lost: {what}");
-    telemetry::invocation_refused(&line);
-    Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, vec![line]).into_response()
+    refused("", "", StatusCode::INTERNAL_SERVER_ERROR, vec![line]).into_response()
 }

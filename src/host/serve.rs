@@ -2,13 +2,17 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpSocket;
+use tokio_util::task::TaskTracker;
 
 use super::{Handler, router};
 use crate::stop::Stop;
 
 const BACKLOG: u32 = 1024;
+/// For the last answers to be written, once the last invocation has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -33,8 +37,21 @@ pub async fn serve(handler: Handler, port: u16, stop: Stop) -> Result<(), ServeE
         socket.listen(BACKLOG)
     })()
     .map_err(|cause| ServeError::Listen { address, cause })?;
-    axum::serve(listener, router(Arc::new(handler)))
-        .with_graceful_shutdown(async move { stop.raised().await })
-        .await
-        .map_err(ServeError::Server)
+    let running = handler.running.clone();
+    let served = axum::serve(listener, router(Arc::new(handler)))
+        .with_graceful_shutdown(stop.clone().raised())
+        .into_future();
+    tokio::select! {
+        biased;
+        served = served => served.map_err(ServeError::Server),
+        () = ended(stop, running) => Ok(()),
+    }
+}
+
+/// Connections that never sent a whole request would otherwise keep the process for ever.
+async fn ended(stop: Stop, running: TaskTracker) {
+    stop.raised().await;
+    running.close();
+    running.wait().await;
+    tokio::time::sleep(LAST_WORDS).await;
 }

@@ -1,0 +1,265 @@
+//! What a person sees of each command: exit code, stdout, stderr.
+
+// Clippy does not know that the helpers of an integration test are tests.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use support::handler::BINARY;
+use support::receiver::TOKEN;
+use support::world::World;
+
+#[derive(Debug)]
+struct Said {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn command(arguments: &[&str], environment: &BTreeMap<String, String>) -> Command {
+    let mut command = Command::new(BINARY);
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .envs(environment)
+        .stdin(Stdio::null());
+    command
+}
+
+fn run_in(directory: &Path, arguments: &[&str], environment: &BTreeMap<String, String>) -> Said {
+    let mut command = command(arguments, environment);
+    let output = command.current_dir(directory).output().unwrap();
+    Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn run(arguments: &[&str]) -> Said {
+    run_in(&std::env::temp_dir(), arguments, &BTreeMap::new())
+}
+
+fn check(world: &World, arguments: &[&str]) -> Said {
+    let arguments = [&["check"], arguments].concat();
+    run_in(&world.app(), &arguments, &world.environment)
+}
+
+#[test]
+fn help_says_what_dbtick_is_and_what_it_is_not() {
+    let said = run(&["--help"]);
+    assert_eq!(said.code, Some(0));
+    for words in ["pseudo trigger", "at least once", "idempotent"] {
+        assert!(said.stdout.contains(words), "{}", said.stdout);
+    }
+    for name in ["serve", "dev", "demo", "check", "schema"] {
+        assert!(said.stdout.contains(name), "{}", said.stdout);
+        let help = run(&[name, "--help"]);
+        assert_eq!((help.code, &*help.stderr), (Some(0), ""), "{name}");
+        assert!(
+            help.stdout.contains("Usage: dbtick"),
+            "{name}: {}",
+            help.stdout
+        );
+    }
+    assert_eq!(
+        run(&["--version"]).stdout,
+        concat!("dbtick ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+}
+
+#[test]
+fn misuse_is_2_and_names_the_remedy() {
+    let said = run(&["serve"]);
+    assert_eq!((said.code, &*said.stdout), (Some(2), ""));
+    insta::assert_snapshot!(said.stderr, @r"
+    error: the following required arguments were not provided:
+      --port <PORT>
+
+    Usage: dbtick serve --port <PORT>
+
+    For more information, try '--help'.
+    ");
+    let said = run(&["chek"]);
+    assert_eq!((said.code, &*said.stdout), (Some(2), ""));
+    assert!(
+        said.stderr.contains("'check'"),
+        "a suggestion: {}",
+        said.stderr
+    );
+    for arguments in [
+        &[][..],
+        &["serve", "--port", "many"],
+        &["check", "--jsno"],
+        &["dev", "--restart-budget", "-1"],
+        &["schema", "rows"],
+    ] {
+        let said = run(arguments);
+        assert_eq!((said.code, &*said.stdout), (Some(2), ""), "{arguments:?}");
+        assert!(
+            said.stderr.contains("--help") || said.stderr.contains("Usage"),
+            "{arguments:?}: {}",
+            said.stderr
+        );
+    }
+    let port = [("FUNCTIONS_CUSTOMHANDLER_PORT".to_owned(), "many".to_owned())];
+    let said = run_in(&std::env::temp_dir(), &["serve"], &port.into());
+    assert_eq!(said.code, Some(2));
+    assert!(said.stderr.contains("many"), "{}", said.stderr);
+}
+
+#[test]
+fn a_directory_that_is_no_app_is_named() {
+    let empty = tempfile::tempdir().unwrap();
+    for name in ["dev", "check"] {
+        let said = run(&[name, empty.path().to_str().unwrap()]);
+        assert_eq!((said.code, &*said.stdout), (Some(1), ""), "{name}");
+        assert!(said.stderr.contains("host.json"), "{name}: {}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+    }
+}
+
+#[test]
+fn each_schema_is_a_json_schema() {
+    for (of, part) in [
+        ("poller", "/properties/poller"),
+        ("batch", "/properties/batch_id"),
+    ] {
+        let said = run(&["schema", of]);
+        assert_eq!((said.code, &*said.stderr), (Some(0), ""));
+        let schema: Value = serde_json::from_str(&said.stdout).unwrap();
+        jsonschema::meta::validate(&schema).unwrap();
+        assert!(schema.pointer(part).is_some(), "{of}: {schema}");
+    }
+    assert_eq!(run(&["schema"]).stdout, run(&["schema", "poller"]).stdout);
+}
+
+#[tokio::test]
+async fn check_passes_a_good_app_in_plain_lines() {
+    let world = World::with_orders(json!({})).await.rows(3).await;
+    let said = check(&world, &[]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.stderr, "");
+    for line in said.stdout.lines() {
+        assert!(
+            line.starts_with("PASS  orders  ") || line.starts_with("WARN  orders  "),
+            "{line}"
+        );
+    }
+    assert!(
+        said.stdout.contains("the first tick creates it"),
+        "{}",
+        said.stdout
+    );
+    assert!(said.stdout.contains("visibility delay"), "{}", said.stdout);
+    assert!(!said.stdout.contains(TOKEN), "{}", said.stdout);
+    assert!(!said.stdout.contains('\u{1b}'), "no colours into a pipe");
+    assert_eq!(world.receiver.count(), 0, "check calls no receiver");
+    assert!(world.state_texts().is_empty(), "check writes nothing");
+
+    assert_eq!(world.serve().await.tick("Orders").await.status, 200);
+    let said = check(&world, &[]);
+    assert!(
+        said.stdout.contains("checkpoint at 3 (3)"),
+        "{}",
+        said.stdout
+    );
+}
+
+#[tokio::test]
+async fn check_as_json_is_one_object_for_good_and_bad_apps() {
+    let good = World::with_orders(json!({})).await;
+    let no_table = World::with_orders(json!({ "source": { "table": "nowhere" } })).await;
+    let no_such_key = World::with_orders(json!({ "source": { "tabel": "x" } })).await;
+    let not_json = World::with_orders(json!({}))
+        .await
+        .file("Bad/function.json", "{");
+    for (name, world, ok, part) in [
+        ("good", good, true, "checkpoint"),
+        ("no table", no_table, false, "nowhere"),
+        ("no such key", no_such_key, false, "tabel"),
+        ("not JSON", not_json, false, "Bad"),
+    ] {
+        let said = check(&world, &["--json"]);
+        assert_eq!(said.code, Some(i32::from(!ok)), "{name}: {said:?}");
+        let object: Value = match serde_json::from_str(&said.stdout) {
+            Ok(object) => object,
+            Err(error) => panic!("{name}: {error}: {said:?}"),
+        };
+        assert_eq!(object["ok"], ok, "{name}: {object}");
+        let findings = object["findings"].as_array().unwrap();
+        for finding in findings {
+            for field in ["poller", "grade", "subject", "text"] {
+                assert!(finding[field].is_string(), "{name}: {finding}");
+            }
+        }
+        if !ok {
+            let failed = findings
+                .iter()
+                .find(|finding| finding["grade"] == "FAIL" && finding.to_string().contains(part));
+            assert!(failed.is_some(), "{name}: {object}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn check_fails_a_bad_app_and_says_where() {
+    let world =
+        World::with_orders(json!({ "lease": { "ttl": "2s" }, "batch": { "max_bytes": "1B" } }))
+            .await
+            .poller("Good", json!({}));
+    let said = check(&world, &[]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    for part in [
+        "FAIL    Orders/function.json: poller.lease.heartbeat",
+        "FAIL    Orders/function.json: poller.batch.max_bytes",
+        "PASS  good  ",
+    ] {
+        assert!(said.stdout.contains(part), "{part}: {}", said.stdout);
+    }
+}
+
+#[tokio::test]
+async fn check_grades_a_damaged_state_as_a_failure() {
+    let world = World::with_orders(json!({})).await.rows(1).await;
+    assert_eq!(world.serve().await.tick("Orders").await.status, 200);
+    std::fs::write(world.state("orders").path, "{").unwrap();
+    let said = check(&world, &[]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(
+        said.stdout.contains("FAIL  orders  state"),
+        "{}",
+        said.stdout
+    );
+}
+
+/// `dbtick schema | head -1`
+#[tokio::test]
+async fn a_reader_that_has_seen_enough_is_no_reason_to_panic() {
+    let world = World::with_orders(json!({})).await;
+    let app = world.app().display().to_string();
+    for arguments in [
+        &["schema"][..],
+        &["schema", "batch"],
+        &["check", &app],
+        &["check", &app, "--json"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = command(arguments, &world.environment);
+        let output = command
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!error.contains("panicked"), "{arguments:?}: {error}");
+    }
+}

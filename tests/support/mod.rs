@@ -1,0 +1,32 @@
+//! One world for the tests that run real processes: an app directory, a SQLite table with a writer,
+//! a state directory beside the app, a recording receiver, and handlers started as the host does.
+
+// Each test target uses its own part of this.
+#![allow(dead_code, unreachable_pub)]
+
+pub mod handler;
+pub mod http;
+pub mod receiver;
+pub mod state;
+pub mod world;
+
+use std::future::Future;
+use std::time::Duration;
+
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Everything that is waited for has a deadline, so that a broken promise fails and does not hang.
+#[track_caller]
+pub fn within<T, F: Future<Output = T>>(
+    what: &str,
+    wait: F,
+) -> impl Future<Output = T> + use<T, F> {
+    let what = what.to_owned();
+    let caller = std::panic::Location::caller();
+    async move {
+        match tokio::time::timeout(DEADLINE, wait).await {
+            Ok(value) => value,
+            Err(_) => panic!("{what}: not within {DEADLINE:?}, waited for at {caller}"),
+        }
+    }
+}
