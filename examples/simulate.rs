@@ -32,6 +32,9 @@ struct Arguments {
     /// Replay this one and print what happened.
     #[arg(long)]
     seed: Option<u64>,
+    /// Print one number for all that happened: equal for equal seeds.
+    #[arg(long)]
+    hash: bool,
     /// No faults: a calm world must not have duplicates.
     #[arg(long)]
     calm: bool,
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         bug: arguments.bug,
         trace: match arguments.seed {
             Some(_) => TraceMode::Printed,
+            None if arguments.hash => TraceMode::Hashed,
             None => TraceMode::Off,
         },
     };
@@ -66,10 +70,12 @@ fn main() -> ExitCode {
     };
     let started = SystemClock.monotonic();
     let mut found = BTreeMap::<&str, (u64, u64, String)>::new();
+    let mut hash = 0_u64;
     let (mut tried, mut ticks, mut commits, mut overran, mut duplicates) = (0, 0, 0, 0, 0);
     for seed in seeds {
         let run = run(seed, plan);
         tried += 1;
+        hash = hash.rotate_left(1) ^ run.trace_hash;
         ticks += run.summary.ticks;
         commits += run.summary.commits;
         overran += run.summary.overran;
@@ -83,6 +89,9 @@ fn main() -> ExitCode {
     let rate = f64::from(u32::try_from(tried).unwrap_or(u32::MAX)) / seconds;
     println!("{tried} seeds in {seconds:.1} s, {rate:.0} a second");
     println!("{ticks} ticks ({overran} overran), {commits} commits, {duplicates} duplicates");
+    if arguments.hash {
+        println!("trace {hash:016x}");
+    }
     for (name, (seed, times, what)) in &found {
         println!("{name}: {times} seeds, the first is {seed}: {what}");
     }

@@ -429,6 +429,45 @@ mod lease {
     }
 }
 
+mod crashes {
+    use super::*;
+
+    /// A first run of three batches, with every request and every delivery taking time, is killed
+    /// at each instant; then at each instant again while it recovers.
+    #[tokio::test(start_paused = true)]
+    async fn every_instant_is_a_safe_place_to_die() {
+        let milli = Duration::from_millis(1);
+        for (first, second) in (0..40).flat_map(|first| (0..20).map(move |s| (first, s))) {
+            let world = World::with_rows(6);
+            world.store.take(2 * milli);
+            world
+                .hook()
+                .will(vec![Reply::AcknowledgeAfter(2 * milli); 9]);
+            for instant in [first, second] {
+                let tick = tokio::time::timeout(instant * milli + milli / 2, world.tick());
+                drop(tick.await);
+                sleep(TTL + MARGIN).await;
+            }
+            let outcome = done(world.tick().await);
+            assert!(matches!(outcome, Outcome::Drained | Outcome::Idle));
+
+            let mut seen = Vec::new();
+            let rows = world.hook().rows();
+            for row in &rows {
+                if !seen.contains(row) {
+                    seen.push(*row);
+                }
+            }
+            assert_eq!(seen, [1, 2, 3, 4, 5, 6], "killed at {first}, then {second}");
+            assert!(
+                rows.len() <= 6 + 2 * 2,
+                "a crash repeats one batch: {rows:?}"
+            );
+            assert_eq!(world.checkpoint(), 6);
+        }
+    }
+}
+
 mod unknown_outcomes {
     use super::*;
 

@@ -43,7 +43,7 @@ pub(crate) async fn live_and_die(world: Arc<World>, number: u64) {
         let life = live(world.clone(), format!("i{number}.{generation}"));
         let crashes = world.fault(|odds| odds.process_crashes * 5);
         let time = if crashes {
-            world.draw_time(Duration::from_secs(60))
+            world.draw_time(Duration::from_secs(20))
         } else {
             Duration::from_secs(3600)
         };
