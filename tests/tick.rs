@@ -429,6 +429,45 @@ mod lease {
     }
 }
 
+mod crashes {
+    use super::*;
+
+    /// A first run of three batches, with every request and every delivery taking time, is killed
+    /// at each instant, and once more while it recovers.
+    #[tokio::test(start_paused = true)]
+    async fn every_instant_is_a_safe_place_to_die() {
+        let milli = Duration::from_millis(1);
+        for (first, second) in (0..40).flat_map(|first| [0, 7, 14].map(|second| (first, second))) {
+            let world = World::with_rows(6);
+            world.store.take(2 * milli);
+            world
+                .hook()
+                .will(vec![Reply::AcknowledgeAfter(2 * milli); 9]);
+            for instant in [first, second] {
+                let tick = tokio::time::timeout(instant * milli + milli / 2, world.tick());
+                drop(tick.await);
+                sleep(TTL + MARGIN).await;
+            }
+            let outcome = done(world.tick().await);
+            assert!(matches!(outcome, Outcome::Drained | Outcome::Idle));
+
+            let mut seen = Vec::new();
+            let rows = world.hook().rows();
+            for row in &rows {
+                if !seen.contains(row) {
+                    seen.push(*row);
+                }
+            }
+            assert_eq!(seen, [1, 2, 3, 4, 5, 6], "killed at {first}, then {second}");
+            assert!(
+                rows.len() <= 6 + 2 * 2,
+                "a crash repeats one batch: {rows:?}"
+            );
+            assert_eq!(world.checkpoint(), 6);
+        }
+    }
+}
+
 mod unknown_outcomes {
     use super::*;
 
@@ -454,9 +493,6 @@ mod unknown_outcomes {
     async fn a_write_that_did_not_arrive_is_sent_again() {
         for n in 1..=4 {
             for fault in [Fault::RequestLost, Fault::Unreachable, Fault::Silence] {
-                if n == 2 && matches!(fault, Fault::Silence) {
-                    continue; // The store's own time-out ends a marker that hangs.
-                }
                 let world = World::with_rows(3);
                 let text = format!("write {n}, {:?}", std::mem::discriminant(&fault));
                 world.store.on_write(n, fault);
@@ -607,6 +643,33 @@ mod stopping {
             );
             let committed = world.store.document().map_or(0, |_| world.checkpoint());
             assert_eq!(committed, 2 * i64::try_from(hangs_at).unwrap());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_state_store_that_does_not_answer_cannot_outlast_the_budget() {
+        // The first load, and the birth marker, beside which heartbeats would go on for ever.
+        for marker in [false, true] {
+            let mut world = World::with_rows(2);
+            world.function_timeout = 120 * SECOND;
+            if marker {
+                // The fourth is a heartbeat.
+                for n in [2, 3, 5] {
+                    world.store.on_write(n, Fault::Silence);
+                }
+            } else {
+                for n in 1..=3 {
+                    let never = Box::pin(std::future::pending());
+                    world.store.after_load(n, Fault::Meanwhile(never));
+                }
+            }
+            let tick = tokio::time::timeout(world.function_timeout, world.tick());
+            let report = tick.await.expect("a tick ends before the host ends it");
+            assert!(
+                matches!(failed(report), TickError::Store(_)),
+                "marker: {marker}"
+            );
+            assert_eq!(world.hook().rows(), [] as [i64; 0]);
         }
     }
 }

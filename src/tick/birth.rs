@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::Poller;
 use super::keeper::Standing;
-use super::reading::{load, load_document, may_try_again, pause, read_last};
+use super::reading::{answered, load, load_document, may_try_again, pause, read_last};
 use super::report::TickError;
 use crate::config::Start;
 use crate::model::state::{CursorMark, StateDocument};
@@ -71,7 +71,8 @@ async fn create(
     let mut tries = 0;
     loop {
         *writes += 1;
-        match poller.store.create(key, body.clone()).await {
+        let request = poller.store.create(key, body.clone());
+        match answered(poller, key, request).await {
             Ok(_) => return Ok(()),
             Err(error) if may_try_again(&error, tries) => {
                 pause(poller, tries).await;

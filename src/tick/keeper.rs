@@ -11,10 +11,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::Poller;
-use super::reading::load_document;
+use super::reading::{answered, load_document};
 use super::report::TickError;
 use crate::model::envelope::Fence;
 use crate::model::lease::{AgeEvidence, StoreClock, WriteMark};
@@ -313,8 +313,7 @@ impl<'a> Keeper<'a> {
         Err(TickError::Contended { tries: MOST_TRIES })
     }
 
-    /// One conditional write. An answer counts as lost while there is still time to read, to write
-    /// again and to stay the holder: half of what is left of a lease when its heartbeat is due.
+    /// One conditional write.
     async fn swap(&mut self, next: &StateDocument) -> Result<Swap, StoreError> {
         self.writes += 1;
         let (store, key) = (&self.poller.store, &self.poller.state_key);
@@ -325,15 +324,7 @@ impl<'a> Keeper<'a> {
                 None => store.create(key, body).await,
             }
         };
-        let lease = &self.poller.lease;
-        let patience = lease.ttl.saturating_sub(lease.margin + lease.heartbeat) / 2;
-        match timeout(patience, write).await {
-            Ok(result) => result,
-            Err(elapsed) => Err(StoreError::Unknown {
-                context: key.to_string(),
-                cause: elapsed.into(),
-            }),
-        }
+        answered(self.poller, key, write).await
     }
 
     async fn read_again(&mut self) -> Result<(), TickError> {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout_at};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::Poller;
 use super::budget::Budget;
@@ -136,13 +136,31 @@ pub(super) async fn load_document(poller: &Poller) -> Result<Option<Standing>, T
 pub(super) async fn load(poller: &Poller, key: &StoreKey) -> Result<Option<Loaded>, StoreError> {
     let mut tries = 0;
     loop {
-        match poller.store.load(key).await {
+        match answered(poller, key, poller.store.load(key)).await {
             Err(error) if may_try_again(&error, tries) => {
                 pause(poller, tries).await;
                 tries += 1;
             }
             result => return result,
         }
+    }
+}
+
+/// A request to the store, whose answer counts as lost while a holder still has time to read, to
+/// write again and to stay the holder: half of what is left of a lease when its heartbeat is due.
+pub(super) async fn answered<T>(
+    poller: &Poller,
+    key: &StoreKey,
+    request: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let lease = &poller.lease;
+    let patience = lease.ttl.saturating_sub(lease.margin + lease.heartbeat) / 2;
+    match timeout(patience, request).await {
+        Ok(result) => result,
+        Err(elapsed) => Err(StoreError::Unknown {
+            context: key.to_string(),
+            cause: elapsed.into(),
+        }),
     }
 }
 

@@ -385,6 +385,7 @@ impl FaultyStore {
         if answer_lost {
             return Err(unknown());
         }
+        self.travel().await;
         Ok(swap)
     }
 
@@ -437,6 +438,7 @@ impl StateStore for FaultyStore {
                 cause: "connection refused".into(),
             });
         }
+        self.travel().await;
         let loaded = self.inner.load(key).await;
         let then = self.after_load.lock().unwrap().remove(&slot);
         if let Some(Fault::Meanwhile(happening)) = then {

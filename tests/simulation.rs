@@ -1,0 +1,135 @@
+//! The simulator in CI: bounded numbers of seeds, planted bugs, and the proof that a seed replays.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "simulation/sim.rs"]
+mod sim;
+
+use sim::faults::{Bug, Mode};
+use sim::trace::TraceMode;
+use sim::{Plan, Run, run};
+
+const CHAOS: Plan = Plan {
+    mode: Mode::Chaos,
+    bug: None,
+    trace: TraceMode::Off,
+};
+const CALM: Plan = Plan {
+    mode: Mode::Calm,
+    ..CHAOS
+};
+
+fn hold(plan: Plan, seeds: u64) {
+    for seed in 0..seeds {
+        let Run { violation, .. } = run(seed, plan);
+        if let Some(found) = violation {
+            panic!(
+                "seed {seed} {plan:?}: {found:?}; cargo run --example simulate -- --seed {seed}"
+            );
+        }
+    }
+}
+
+/// The invariant that finds the bug first, with its seed.
+fn found_by(bug: Bug, mode: Mode, seeds: u64) -> Option<(&'static str, u64)> {
+    let plan = Plan {
+        mode,
+        bug: Some(bug),
+        trace: TraceMode::Off,
+    };
+    (0..seeds).find_map(|seed| run(seed, plan).violation.map(|found| (found.name, seed)))
+}
+
+#[test]
+fn no_row_is_lost_in_chaos() {
+    hold(CHAOS, 100);
+}
+
+#[test]
+fn a_calm_world_has_no_duplicates() {
+    hold(CALM, 40);
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for mode in [Mode::Chaos, Mode::Calm] {
+        let plan = Plan {
+            mode,
+            trace: TraceMode::Hashed,
+            ..CHAOS
+        };
+        let hashes = || {
+            (0..20)
+                .map(|seed| run(seed, plan).trace_hash)
+                .collect::<Vec<_>>()
+        };
+        let first = hashes();
+        assert_eq!(first, hashes());
+        assert!(first.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}
+
+/// Where a planted bug shows, and by which invariants; `None` for those that cost duplicates at
+/// most, because the compare-and-swap is the fence and the lease only saves work.
+fn shows(bug: Bug) -> Option<(Mode, &'static [&'static str])> {
+    const FENCE: &[&str] = &["I3", "I4", "I5", "I9"];
+    match bug {
+        Bug::IfMatchIgnored | Bug::IfNoneMatchIgnored | Bug::TagsReused => {
+            Some((Mode::Chaos, FENCE))
+        }
+        Bug::FailureCountedAsDone => Some((Mode::Chaos, &["I1"])),
+        Bug::AcknowledgedBeforeStored | Bug::SecondSinkForgotten | Bug::TiesSkipped => {
+            Some((Mode::Calm, &["I1"]))
+        }
+        Bug::LateCommits => Some((Mode::Calm, &["I1", "I2"])),
+        Bug::IdsPerProcess => Some((Mode::Chaos, &["I12"])),
+        Bug::LeaseExpiryIgnored | Bug::UnknownTrusted => None,
+    }
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    for bug in Bug::ALL {
+        let Some((mode, invariants)) = shows(bug) else {
+            continue;
+        };
+        let Some((invariant, _)) = found_by(bug, mode, 60) else {
+            panic!("{bug:?} was not found");
+        };
+        let expected = invariants.contains(&invariant);
+        assert!(expected, "{bug:?} was found by {invariant}");
+    }
+}
+
+#[test]
+fn the_lease_is_economy_and_not_safety() {
+    for bug in Bug::ALL.into_iter().filter(|bug| shows(*bug).is_none()) {
+        let plan = Plan {
+            bug: Some(bug),
+            ..CHAOS
+        };
+        hold(plan, 20);
+    }
+}
+
+#[test]
+fn a_lease_that_is_not_respected_shows_in_a_calm_world() {
+    let (invariant, _) = found_by(Bug::LeaseExpiryIgnored, Mode::Calm, 20).unwrap();
+    assert!(["I11", "calm"].contains(&invariant), "{invariant}");
+}
+
+/// Otherwise the promises above are about a world in which nothing happens.
+#[test]
+fn the_chaos_is_real() {
+    let (mut takeovers, mut duplicates, mut crashes, mut failed) = (0, 0, 0, 0);
+    for seed in 0..25 {
+        let summary = run(seed, CHAOS).summary;
+        assert!(summary.commits > 0 && summary.rows > 0, "seed {seed}");
+        takeovers += summary.takeovers;
+        duplicates += summary.duplicates;
+        crashes += summary.crashes;
+        failed += summary.failed_ticks;
+    }
+    let seen = [takeovers, duplicates, crashes, failed];
+    assert!(seen.iter().all(|times| *times >= 10), "{seen:?}");
+}

@@ -1,0 +1,150 @@
+//! Processes: they start with a wrong clock, tick on a timer that doubles, overlaps and has gaps,
+//! and die at any instant.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use dbtick::clock::{Clock, Timestamp};
+use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
+use dbtick::sink::Sink;
+use dbtick::store::StoreKey;
+use dbtick::tick::budget::Budget;
+use dbtick::tick::{Poller, tick};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::faults::{MOST_SKEW, Mode};
+use super::sink::SimSink;
+use super::source::SimSource;
+use super::store::SimStore;
+use super::world::World;
+
+pub(crate) const POLLER: &str = "orders";
+pub(crate) const TICK: Duration = Duration::from_secs(5);
+pub(crate) const LEASE: LeaseTimes = LeaseTimes {
+    ttl: Duration::from_secs(10),
+    heartbeat: Duration::from_secs(3),
+    margin: Duration::from_secs(2),
+};
+
+pub(crate) fn key_columns() -> Vec<String> {
+    vec!["id".to_owned()]
+}
+
+pub(crate) fn state_key() -> StoreKey {
+    StoreKey::state("shop", POLLER).unwrap()
+}
+
+/// One process after another, each killed at an instant of chance.
+pub(crate) async fn live_and_die(world: Arc<World>, number: u64) {
+    for generation in 0.. {
+        let life = live(world.clone(), format!("i{number}.{generation}"));
+        let crashes = world.fault(|odds| odds.process_crashes * 5);
+        let time = if crashes {
+            world.draw_time(Duration::from_secs(20))
+        } else {
+            Duration::from_secs(3600)
+        };
+        if timeout(time, life).await.is_err() {
+            world.note(format_args!("i{number}.{generation} is killed"));
+            world.invariants().summary.crashes += 1;
+        }
+        sleep(world.draw_time(TICK)).await;
+    }
+}
+
+/// Dropping this future is `kill -9`: whatever it has sent is still on its way.
+pub(crate) async fn live(world: Arc<World>, owner: String) {
+    let poller = Arc::new(poller(&world, &owner));
+    let mut ticks = JoinSet::new();
+    loop {
+        let pause = if world.fault(|odds| odds.tick_doubled) {
+            Duration::from_millis(world.draw(50))
+        } else if world.fault(|odds| odds.tick_gap) {
+            world.draw_time(TICK * 8)
+        } else {
+            TICK / 2 + world.draw_time(TICK)
+        };
+        sleep(pause).await;
+        while ticks.try_join_next().is_some() {}
+        ticks.spawn(one_tick(world.clone(), poller.clone()));
+    }
+}
+
+async fn one_tick(world: Arc<World>, poller: Arc<Poller>) {
+    let function_timeout = match world.plan.mode {
+        Mode::Chaos => Duration::from_secs(60),
+        Mode::Calm => Duration::from_secs(300),
+    };
+    let budget = Budget::starting(poller.clock.monotonic(), Some(function_timeout));
+    let Ok(report) = timeout(function_timeout, tick(&poller, budget)).await else {
+        world.note(format_args!("{} overran its time", poller.owner));
+        world.invariants().summary.overran += 1;
+        return;
+    };
+    world.note(format_args!("{}: {}", poller.owner, report.sentence()));
+    let verdict = world.invariants().check_report(&report, world.plan.mode);
+    world.judge(verdict);
+}
+
+fn poller(world: &Arc<World>, owner: &str) -> Poller {
+    let sink = |index| -> Arc<dyn Sink> {
+        Arc::new(SimSink {
+            world: world.clone(),
+            name: format!("sink-{index}"),
+            index,
+        })
+    };
+    let skew = if world.fault(|odds| odds.clock_skewed) {
+        let range = TimeDelta::from_std(world.draw_time(MOST_SKEW * 2)).unwrap();
+        range - TimeDelta::from_std(MOST_SKEW).unwrap()
+    } else {
+        TimeDelta::zero()
+    };
+    world.note(format_args!("{owner} starts, its clock is off by {skew}"));
+    Poller {
+        name: POLLER.to_owned(),
+        fingerprint: "sha256:aa".to_owned(),
+        owner: owner.to_owned(),
+        key_columns: key_columns(),
+        start: Start::Beginning,
+        batch: BatchLimits {
+            max_rows: NonZeroUsize::new(world.layout.max_rows).unwrap(),
+            max_bytes: NonZeroUsize::new(1 << 16).unwrap(),
+            max_wait: Duration::from_secs(5),
+        },
+        lease: LEASE,
+        source: Arc::new(SimSource {
+            world: world.clone(),
+            process: world.draw(u64::MAX),
+        }),
+        sinks: (0..world.layout.sinks).map(sink).collect(),
+        store: Arc::new(SimStore {
+            world: world.clone(),
+        }),
+        state_key: state_key(),
+        birth_marker: StoreKey::birth_marker("shop", POLLER).unwrap(),
+        clock: Arc::new(SkewedClock {
+            world: world.clone(),
+            skew,
+        }),
+    }
+}
+
+#[derive(Debug)]
+struct SkewedClock {
+    world: Arc<World>,
+    skew: TimeDelta,
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> Timestamp {
+        self.world.now() + self.skew
+    }
+
+    fn random(&self) -> u128 {
+        u128::from(self.world.draw(u64::MAX)) << 64 | u128::from(self.world.draw(u64::MAX))
+    }
+}

@@ -1,0 +1,108 @@
+//! The simulator: the production tick in a world that is harsher than production.
+//!
+//! Real code, fake world. Everything that happens is drawn from one seed, time is virtual, and every
+//! I/O takes a drawn time: that is the exploration. A run goes through chaos, healing and
+//! quiescence; what must hold is in `invariants`, what can go wrong is in `faults`.
+
+pub(crate) mod faults;
+pub(crate) mod instance;
+pub(crate) mod invariants;
+pub(crate) mod sink;
+pub(crate) mod source;
+pub(crate) mod store;
+pub(crate) mod trace;
+pub(crate) mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use faults::{Bug, Mode};
+use instance::{LEASE, TICK};
+use invariants::{Summary, Violation};
+use trace::TraceMode;
+use world::World;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) mode: Mode,
+    pub(crate) bug: Option<Bug>,
+    pub(crate) trace: TraceMode,
+}
+
+/// What one seed led to.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) violation: Option<Violation>,
+    pub(crate) summary: Summary,
+    pub(crate) trace_hash: u64,
+}
+
+pub(crate) fn run(seed: u64, plan: Plan) -> Run {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let world = Arc::new(World::new(seed, plan));
+        let living = chaos(&world).await;
+        world.heal();
+        quiesce(&world, living).await;
+        world.check_the_end();
+        world.finish()
+    })
+}
+
+/// Returns the processes that go on: fresh ones, except in a calm world, where nobody is killed.
+async fn chaos(world: &Arc<World>) -> JoinSet<()> {
+    let mut writer = JoinSet::new();
+    writer.spawn(source::keep_writing(world.clone()));
+    let mut instances = JoinSet::new();
+    for number in 0..world.instances() {
+        instances.spawn(instance::live_and_die(world.clone(), number));
+    }
+    sleep(Duration::from_secs(30 + world.draw(60))).await;
+    writer.shutdown().await;
+    if world.plan.mode == Mode::Chaos {
+        world.note(format_args!("heal: every process is gone"));
+        instances.shutdown().await;
+        for number in 0..2 {
+            instances.spawn(instance::live(world.clone(), format!("healed-{number}")));
+        }
+    }
+    instances
+}
+
+/// No new faults: the backlog must go, within bounds (I6).
+async fn quiesce(world: &Arc<World>, mut living: JoinSet<()>) {
+    while world.in_flight() > 0 {
+        sleep(TICK).await;
+    }
+    let patience = LEASE.ttl + LEASE.margin + faults::MOST_SKEW * 2 + faults::MOST_NOT_BEFORE;
+    let from = world.checkpoint();
+    let moves = || world.checkpoint() > from || world.is_drained();
+    if !within(patience + 2 * TICK, moves).await {
+        world.violated(
+            "I6",
+            "the checkpoint does not move after healing".to_owned(),
+        );
+    }
+    if !within(12 * TICK, || world.is_drained()).await {
+        world.violated("I6", "the tail is not reached in bounded ticks".to_owned());
+    }
+    living.shutdown().await;
+}
+
+async fn within(time: Duration, reached: impl Fn() -> bool) -> bool {
+    let waits = time.as_secs();
+    for _ in 0..waits {
+        if reached() {
+            return true;
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    reached()
+}

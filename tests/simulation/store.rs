@@ -1,0 +1,241 @@
+//! A store behind a network: requests and answers get lost, and a write may land long after its
+//! sender has given up or died. `apply` is the linearization point.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use chrono::{SubsecRound, TimeDelta};
+use dbtick::clock::Timestamp;
+use dbtick::model::lease::StoreClock;
+use dbtick::model::state::StateDocument;
+use dbtick::store::{Deleted, Loaded, StateStore, StoreError, StoreKey, Swap, Tag};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::faults::{Bug, MOST_LATE};
+use super::instance::{POLLER, key_columns, state_key};
+use super::world::World;
+
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    writes: u64,
+    bodies: BTreeMap<StoreKey, Stored>,
+}
+
+#[derive(Debug, Clone)]
+struct Stored {
+    tag: Tag,
+    body: Bytes,
+    written: Timestamp,
+    /// What the body says; a birth marker says nothing.
+    document: Option<Arc<StateDocument>>,
+}
+
+impl Documents {
+    pub(crate) fn state(&self) -> Option<Arc<StateDocument>> {
+        self.bodies.get(&state_key())?.document.clone()
+    }
+}
+
+fn parse(body: &[u8]) -> Arc<StateDocument> {
+    let document = StateDocument::from_bytes(body, POLLER, &key_columns());
+    Arc::new(document.expect("only whole documents are written"))
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct SimStore {
+    pub(crate) world: Arc<World>,
+}
+
+/// What the network makes of one write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Fine,
+    Unreachable,
+    RequestLost,
+    AnswerLost,
+    LandsLate,
+    Hangs,
+}
+
+impl SimStore {
+    fn fate(&self) -> Fate {
+        let world = &self.world;
+        if world.fault(|odds| odds.store_unreachable) {
+            Fate::Unreachable
+        } else if world.fault(|odds| odds.write_request_lost) {
+            Fate::RequestLost
+        } else if world.fault(|odds| odds.write_answer_lost) {
+            Fate::AnswerLost
+        } else if world.fault(|odds| odds.write_lands_late) {
+            Fate::LandsLate
+        } else if world.fault(|odds| odds.write_hangs) {
+            Fate::Hangs
+        } else {
+            Fate::Fine
+        }
+    }
+
+    async fn write(
+        &self,
+        key: &StoreKey,
+        tag: Option<&Tag>,
+        body: Bytes,
+    ) -> Result<Swap, StoreError> {
+        let fate = self.fate();
+        if fate == Fate::Unreachable {
+            self.world.travel().await;
+            return Err(unreachable());
+        }
+        let (answer, answered) = oneshot::channel();
+        let (store, key, tag) = (self.clone(), key.clone(), tag.cloned());
+        self.world.send(async move {
+            let world = &store.world;
+            world.travel().await;
+            let apply = || store.apply(&key, tag.as_ref(), body);
+            match fate {
+                Fate::RequestLost if world.has(Bug::UnknownTrusted) => {
+                    drop(answer.send(Swap::Won(Tag::new("believed"))));
+                }
+                Fate::RequestLost | Fate::Unreachable => {}
+                Fate::AnswerLost => {
+                    apply();
+                    world.travel().await;
+                }
+                Fate::LandsLate => {
+                    drop(answer);
+                    sleep(world.draw_time(MOST_LATE)).await;
+                    apply();
+                }
+                Fate::Hangs => {
+                    sleep(world.draw_time(MOST_LATE)).await;
+                    let swap = apply();
+                    drop(answer.send(swap));
+                }
+                Fate::Fine => {
+                    let swap = apply();
+                    world.travel().await;
+                    // Nobody listens when the sender has died.
+                    drop(answer.send(swap));
+                }
+            }
+        });
+        answered.await.map_err(|lost| StoreError::Unknown {
+            context: "simulated".to_owned(),
+            cause: lost.into(),
+        })
+    }
+
+    fn apply(&self, key: &StoreKey, tag: Option<&Tag>, body: Bytes) -> Swap {
+        let world = &self.world;
+        let mut documents = world.documents();
+        let before = documents.bodies.get(key).cloned();
+        let met = match tag {
+            Some(tag) => {
+                before.as_ref().is_some_and(|before| before.tag == *tag)
+                    || world.has(Bug::IfMatchIgnored)
+            }
+            None => before.is_none() || world.has(Bug::IfNoneMatchIgnored),
+        };
+        if !met {
+            drop(documents);
+            world.note(format_args!("store {key}: lost"));
+            return Swap::Lost;
+        }
+        documents.writes += 1;
+        let tag = match world.has(Bug::TagsReused) {
+            true => Tag::new(body.len().to_string()),
+            false => Tag::new(documents.writes.to_string()),
+        };
+        let after = (*key == state_key()).then(|| parse(&body));
+        let stored = Stored {
+            tag: tag.clone(),
+            body,
+            written: world.now(),
+            document: after.clone(),
+        };
+        documents.bodies.insert(key.clone(), stored);
+        drop(documents);
+        if let Some(after) = after {
+            let before = before.and_then(|before| before.document);
+            world.note(format_args!(
+                "store: {} -> {:?} {}",
+                tag.as_str(),
+                after.holder,
+                Describe(&after)
+            ));
+            world.check_write(before.as_deref(), &after);
+        }
+        Swap::Won(tag)
+    }
+}
+
+struct Describe<'a>(&'a StateDocument);
+
+impl std::fmt::Display for Describe<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0.position() {
+            Some(position) => write!(f, "at {position}")?,
+            None => f.write_str("at the beginning")?,
+        }
+        if let Some(held) = &self.0.lease.held {
+            write!(f, ", held by {}", held.owner_id)?;
+        }
+        if let Some(failure) = &self.0.failure {
+            write!(f, ", failed {} times", failure.attempts)?;
+        }
+        Ok(())
+    }
+}
+
+fn unreachable() -> StoreError {
+    StoreError::Unreachable {
+        context: "simulated".to_owned(),
+        cause: "connection refused".into(),
+    }
+}
+
+#[async_trait]
+impl StateStore for SimStore {
+    async fn load(&self, key: &StoreKey) -> Result<Option<Loaded>, StoreError> {
+        let world = &self.world;
+        world.travel().await;
+        if world.fault(|odds| odds.store_unreachable) {
+            return Err(unreachable());
+        }
+        let found = world.documents().bodies.get(key).cloned();
+        // As in an HTTP answer: whole seconds, both from one clock.
+        let now = world.now().trunc_subsecs(0);
+        world.travel().await;
+        Ok(found.map(|stored| Loaded {
+            body: stored.body,
+            tag: stored.tag,
+            clock: world.layout.store_tells_time.then(|| StoreClock {
+                now,
+                last_write: match world.has(Bug::LeaseExpiryIgnored) {
+                    true => now - TimeDelta::from_std(Duration::from_secs(86_400)).unwrap(),
+                    false => stored.written.trunc_subsecs(0),
+                },
+            }),
+        }))
+    }
+
+    async fn create(&self, key: &StoreKey, body: Bytes) -> Result<Swap, StoreError> {
+        self.write(key, None, body).await
+    }
+
+    async fn replace(&self, key: &StoreKey, tag: &Tag, body: Bytes) -> Result<Swap, StoreError> {
+        self.write(key, Some(tag), body).await
+    }
+
+    async fn delete(&self, _: &StoreKey, _: &Tag) -> Result<Deleted, StoreError> {
+        unreachable!("a tick deletes nothing")
+    }
+
+    async fn list(&self, _: &str) -> Result<Vec<StoreKey>, StoreError> {
+        unreachable!("a tick lists nothing")
+    }
+}
