@@ -47,7 +47,7 @@ impl Check {
         let directory = match local_app::read(&self.app, self.state_dir.as_deref()) {
             Ok(directory) => directory,
             Err(error) if self.json => {
-                let lines: Vec<Line> = error.faults.iter().map(app_fault_line).collect();
+                let lines: Vec<Line> = error.faults.iter().map(fault_line).collect();
                 self.print(&lines, true);
                 return ExitCode::FAILURE;
             }
@@ -185,16 +185,6 @@ fn fault_line(fault: &crate::config::Fault) -> Line {
         path => format!("{}: {path}", fault.file.display()),
     };
     let text = format!("{}; {}", fault.problem, fault.hint);
-    line("", Grade::Fail, &place, &text)
-}
-
-/// What the host itself would refuse.
-fn app_fault_line(fault: &crate::local::app::Fault) -> Line {
-    let place = match fault.path.as_str() {
-        "" => fault.file.display().to_string(),
-        path => format!("{}: {path}", fault.file.display()),
-    };
-    let text = format!("{}; {}", fault.why, fault.remedy);
     line("", Grade::Fail, &place, &text)
 }
 

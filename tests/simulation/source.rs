@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dbtick::model::page::{Op, PageWriter, Taken};
-use dbtick::model::position::{CursorKind, Position, Scalar};
+use dbtick::model::position::{Position, Scalar};
 use dbtick::model::state::StateDocument;
-use dbtick::source::{Description, ReadPage, Shape, Source, SourceError};
+use dbtick::source::{Description, ReadPage, Source, SourceError, Types};
 use tokio::time::sleep;
 
 use super::faults::Bug;
@@ -147,7 +147,7 @@ impl SimSource {
         ReadPage {
             page: writer.finish(),
             end,
-            shape: shape(),
+            types: types(),
         }
     }
 
@@ -173,11 +173,8 @@ impl SimSource {
     }
 }
 
-fn shape() -> Arc<Shape> {
-    Arc::new(Shape {
-        columns: vec![("version".to_owned(), "integer".to_owned())],
-        cursor_kind: CursorKind::Integer,
-    })
+fn types() -> Types {
+    Arc::new([("version".to_owned(), "integer".to_owned())])
 }
 
 #[async_trait]
@@ -194,10 +191,10 @@ impl Source for SimSource {
         Ok(page)
     }
 
-    async fn last(&self) -> Result<Option<(Position, Arc<Shape>)>, SourceError> {
+    async fn last(&self) -> Result<Option<Position>, SourceError> {
         self.trouble().await?;
         let last = self.world.table().last();
-        Ok(last.map(|place| (place.to_position(), shape())))
+        Ok(last.map(|place| place.to_position()))
     }
 
     async fn describe(&self) -> Result<Description, SourceError> {
