@@ -16,8 +16,8 @@ pub(super) struct Ledger {
     delivered: BTreeSet<i64>,
     /// Ids of all events that came, answered or not.
     events: HashSet<String>,
-    /// Fencing tokens under which a batch came.
-    tokens: HashMap<String, Vec<u64>>,
+    /// By batch id: the fencing token of each delivery, and how many of its events came before.
+    deliveries: HashMap<String, Vec<(u64, usize)>>,
     pub(super) duplicates: usize,
     pub(super) batches: usize,
     pub(super) ticks: usize,
@@ -45,20 +45,24 @@ impl Ledger {
             .into_iter()
             .filter(|id| self.events.insert(id.clone()))
             .count();
-        self.tokens.entry(batch.to_owned()).or_default().push(token);
+        let repeated = total - fresh;
+        let deliveries = self.deliveries.entry(batch.to_owned()).or_default();
+        deliveries.push((token, repeated));
         self.batches += 1;
-        self.duplicates += total - fresh;
-        total - fresh
+        self.duplicates += repeated;
+        repeated
     }
 
     pub(super) fn deliver(&mut self, ids: &[i64]) {
         self.delivered.extend(ids);
     }
 
-    /// The token of a later delivery of that batch.
+    /// The higher token under which that batch came again, every event with the id it had.
     pub(super) fn came_again(&self, arrival: &Arrival) -> Option<u64> {
-        let tokens = self.tokens.get(&arrival.batch)?;
-        tokens.iter().copied().find(|token| *token > arrival.token)
+        let mut deliveries = self.deliveries.get(&arrival.batch)?.iter();
+        deliveries
+            .find(|(token, repeated)| *token > arrival.token && *repeated == arrival.rows)
+            .map(|(token, _)| *token)
     }
 
     pub(super) fn inserted(&self) -> usize {
