@@ -9,6 +9,7 @@ mod serve;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
@@ -41,6 +42,10 @@ enum Command {
     Schema(schema::Schema),
 }
 
+/// A write that waits for somebody else's lock is given up after this; it may land or not, as in
+/// any crash.
+const LAST_WRITES: Duration = Duration::from_secs(1);
+
 /// Exit codes: 0 fine · 1 something is wrong with what was asked for · 2 wrong usage (by clap).
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -55,7 +60,7 @@ pub fn main() -> ExitCode {
     if matches!(cli.command, Command::Serve(_)) {
         telemetry::start(settings.get("DBTICK_LOG").unwrap_or("info"));
     }
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         match cli.command {
             Command::Serve(serve) => serve.run(&settings).await,
             Command::Dev(dev) => dev.run().await,
@@ -63,7 +68,9 @@ pub fn main() -> ExitCode {
             Command::Check(check) => check.run().await,
             Command::Schema(schema) => schema.run(),
         }
-    })
+    });
+    runtime.shutdown_timeout(LAST_WRITES);
+    code
 }
 
 /// For output that may be piped into `head`: a reader that has seen enough is no error.

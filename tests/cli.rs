@@ -9,10 +9,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use support::handler::BINARY;
+use support::handler::{BINARY, Lines};
 use support::receiver::TOKEN;
+use support::within;
 use support::world::World;
 
 #[derive(Debug)]
@@ -262,4 +265,44 @@ async fn a_reader_that_has_seen_enough_is_no_reason_to_panic() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!error.contains("panicked"), "{arguments:?}: {error}");
     }
+}
+
+#[tokio::test]
+async fn dev_runs_an_app_on_its_own_binary_and_takes_the_handler_with_it() {
+    let world = World::with_orders(json!({})).await.rows(3).await;
+    let function = std::fs::read_to_string(world.app().join("Orders/function.json")).unwrap();
+    let function = function.replace("0 0 0 1 1 *", "* * * * * *");
+    let world = world.file("Orders/function.json", &function);
+    let app = world.app().display().to_string();
+    let mut environment = world.environment.clone();
+    environment.remove("FUNCTIONS_APP_ROOT_PATH");
+    let mut child =
+        tokio::process::Command::from(command(&["dev", &app, "--port", "0"], &environment))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+    let stdout = Lines::of(child.stdout.take().unwrap());
+    let stderr = Lines::of(child.stderr.take().unwrap());
+    let ready = stdout.line(&["handler ", " is ready"]).await;
+    let handler: i32 = ready.split(' ').nth(1).unwrap().parse().unwrap();
+    stdout
+        .line(&["orders: drained; 3 rows in 1 batches committed up to 3 (3)"])
+        .await;
+    stdout.line(&["Orders: ok"]).await;
+    assert_eq!(world.state("orders").committed(), 3);
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+    let status = within("dev ends", child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(0), "{}", stderr.text());
+    assert!(
+        kill(Pid::from_raw(handler), None).is_err(),
+        "the handler is gone"
+    );
+    let said = stdout.text() + &stderr.text();
+    assert!(
+        !said.contains(TOKEN) && !said.contains("dbtick.tick"),
+        "{said}"
+    );
 }

@@ -1,6 +1,7 @@
 //! A timer invocation: one tick for each poller of the function.
 
 use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -15,7 +16,7 @@ use super::invocation::{Answer, Invocation, invocation_id};
 use super::{Handler, Role};
 use crate::telemetry;
 use crate::tick::budget::Budget;
-use crate::tick::report::TickReport;
+use crate::tick::report::{Tally, TickError, TickReport};
 use crate::tick::{Poller, tick};
 
 /// The host's readiness and health probe.
@@ -101,7 +102,7 @@ async fn poll(
     let budget = Budget::starting(started, handler.function_timeout).or_until(handler.stop.clone());
     let ticks: Vec<_> = pollers
         .iter()
-        .map(|poller| tick(poller, budget.clone()).boxed())
+        .map(|poller| unharmed(poller, budget.clone()).boxed())
         .collect();
     let reports: Vec<TickReport> = stream::iter(ticks)
         .buffer_unordered(parallel.max(1))
@@ -121,13 +122,34 @@ fn refused(function: &str, id: &str, status: StatusCode, problems: Vec<String>) 
     Answer::failed(status, problems)
 }
 
-/// A bug must not take the other invocations of the process with it.
-pub(super) fn panicked(cause: Box<dyn Any + Send>) -> Response {
-    let what = cause
+/// A bug in one poller must not take the others of its function with it.
+async fn unharmed(poller: &Poller, budget: Budget) -> TickReport {
+    let ticked = AssertUnwindSafe(tick(poller, budget)).catch_unwind().await;
+    ticked.unwrap_or_else(|cause| TickReport {
+        poller: poller.name.clone(),
+        result: Err(TickError::Bug {
+            what: message(cause.as_ref()).to_owned(),
+        }),
+        tally: Tally::default(),
+        took_ms: 0,
+        checkpoint: None,
+    })
+}
+
+fn message(cause: &(dyn Any + Send)) -> &str {
+    cause
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| cause.downcast_ref::<&str>().copied())
-        .unwrap_or("no message");
+        .unwrap_or("no message")
+}
+
+/// A bug must not take the other invocations of the process with it.
+pub(super) fn panicked(cause: Box<dyn Any + Send>) -> Response {
+    let what = message(cause.as_ref());
     let line = format!("dbtick has a bug and abandoned this invocation, nothing is lost: {what}");
     refused("", "", StatusCode::INTERNAL_SERVER_ERROR, vec![line]).into_response()
 }
+
+#[cfg(test)]
+mod tests;

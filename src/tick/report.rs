@@ -65,6 +65,8 @@ pub enum TickError {
     Store(#[from] StoreError),
     #[error("a change of the state was refused: {0}")]
     Refused(#[from] Refusal),
+    #[error("dbtick has a bug and abandoned this tick, nothing is lost: {what}")]
+    Bug { what: String },
     #[error("the state document kept changing under {tries} tries to write it")]
     Contended { tries: u32 },
 }
@@ -117,6 +119,7 @@ impl TickError {
             Self::Source(_) => "source_failed",
             Self::Store(_) => "store_failed",
             Self::Refused(_) => "refused",
+            Self::Bug { .. } => "bug",
             Self::Contended { .. } => "contended",
         }
     }

@@ -190,3 +190,64 @@ async fn take_over(world: &World) {
         .await;
     assert!(matches!(swap.unwrap(), Swap::Won(_)));
 }
+
+#[tokio::test]
+async fn a_delivery_that_outlasts_the_lease_keeps_it_by_heartbeats() {
+    let world = World::with_orders(json!({
+        "lease": { "ttl": "400ms", "heartbeat": "100ms", "margin": "100ms" }
+    }))
+    .await
+    .rows(1)
+    .await;
+    world.receiver.answer(|_, _| Answer::WhenOpened);
+    let (first, second) = (world.serve().await, world.serve().await);
+    let meanwhile = async {
+        world.receiver.arrived(1).await;
+        within("the lease is renewed past its first end", async {
+            loop {
+                let held = world.state("orders").document().lease.held.unwrap();
+                if held.heartbeat_at - held.acquired_at > TimeDelta::milliseconds(600) {
+                    return;
+                }
+                assert_eq!(second.tick("Orders").await.status, 200);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        world.receiver.open_gate();
+    };
+    let (answer, ()) = tokio::join!(first.tick("Orders"), meanwhile);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(world.receiver.count(), 1, "nobody took it");
+    assert_eq!(world.state("orders").committed(), 1);
+    assert_eq!(world.state("orders").document().lease.token.get(), 1);
+}
+
+/// A process that was stopped inside a write holds the directory's lock for as long as it sleeps.
+#[tokio::test]
+async fn a_lock_that_is_never_released_fails_the_tick_and_does_not_prevent_a_stop() {
+    let world = World::with_orders(json!({
+        "lease": { "ttl": "400ms", "heartbeat": "100ms", "margin": "100ms" }
+    }))
+    .await
+    .rows(1)
+    .await;
+    let mut handler = world.serve().await;
+    assert_eq!(handler.tick("Orders").await.status, 200);
+    world.writer().await.insert(1).await;
+    let lock = std::fs::File::open(world.path("state/state/app/.orders.json.lock")).unwrap();
+    let lock = Flock::lock(lock, FlockArg::LockExclusive).unwrap();
+    let answer = handler.tick("Orders").await;
+    assert_eq!(answer.status, 500, "{answer:?}");
+    assert_eq!(
+        world.receiver.count(),
+        1,
+        "without a lease nothing is delivered"
+    );
+    handler.signal(Signal::SIGTERM);
+    assert_ne!(handler.ended().await.code(), Some(0));
+    drop(lock);
+    let handler = world.serve().await;
+    assert_eq!(handler.tick("Orders").await.status, 200);
+    assert_eq!(world.state("orders").committed(), 2);
+}

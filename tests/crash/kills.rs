@@ -114,6 +114,8 @@ async fn kill_once(host: &LocalHost, receiver: &Receiver, dice: &mut Dice) {
         0 => {
             receiver.answer(|_, _| Answer::WhenOpened);
             receiver.arrived(receiver.count() + 1).await;
+            // Time enough for a handler that would commit without an answer.
+            sleep(Duration::from_micros(dice.below(40_000))).await;
         }
         1 => {
             receiver

@@ -1,5 +1,8 @@
 //! What one invocation does, and what it leaves to others.
 
+use std::time::Duration;
+
+use dbtick::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 
 use crate::support::receiver::Answer;
@@ -247,4 +250,40 @@ async fn a_changed_source_is_refused_until_a_person_decides() {
     assert_eq!(answer.status, 500);
     assert!(answer.logs().contains("reset"), "{answer:?}");
     assert_eq!(world.receiver.count(), 1);
+}
+
+/// The host kills the whole process at its limit, so a tick ends before (I16).
+#[tokio::test]
+async fn a_tick_ends_before_the_host_would_kill_it() {
+    let world = World::with_orders(json!({}))
+        .await
+        .rows(1)
+        .await
+        .setting("AzureFunctionsJobHost__functionTimeout", "00:00:02");
+    world.receiver.answer(|_, _| Answer::Never);
+    let handler = world.serve().await;
+    let started = SystemClock.monotonic();
+    let answer = handler.tick("Orders").await;
+    let took = SystemClock.monotonic() - started;
+    assert_eq!(answer.status, 500);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(answer.logs().contains("time budget"), "{answer:?}");
+    let document = world.state("orders").document();
+    assert_eq!(document.lease.held, None, "the lease was given back");
+    assert_eq!(document.position(), None);
+}
+
+#[tokio::test]
+async fn a_state_directory_that_cannot_be_written_is_named() {
+    let world = World::with_orders(json!({})).await.rows(1).await;
+    std::fs::write(world.path("state"), "a file").unwrap();
+    let handler = world.serve().await;
+    let answer = handler.tick("Orders").await;
+    assert_eq!(answer.status, 500);
+    assert!(answer.logs().contains("state/app/orders"), "{answer:?}");
+    assert_eq!(
+        world.receiver.count(),
+        0,
+        "nothing is delivered that cannot be committed"
+    );
 }
