@@ -12,7 +12,7 @@ pub mod report;
 
 use std::sync::Arc;
 
-use futures_util::future::join;
+use futures_util::future::try_join;
 
 use crate::clock::Clock;
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
@@ -136,13 +136,10 @@ async fn drain(
         let mut unsent = first;
         loop {
             let batch = encode(poller, &document, &unsent, &mut lease);
-            let (delivered, next) = join(
-                deliver(poller, &batch, &budget),
-                read_after(poller, &document, &unsent, &budget),
-            )
-            .await;
-            let receipt = match delivered {
-                Ok(receipt) => receipt,
+            let read_ahead = async { Ok(read_after(poller, &document, &unsent, &budget).await) };
+            let delivery = deliver(poller, &batch, &budget);
+            let (receipt, next) = match try_join(delivery, read_ahead).await {
+                Ok(both) => both,
                 Err(not) => return Err(record(poller, &document, &lease, &batch, not).await),
             };
             let outcome = what_next(poller, &document, &next, &budget);

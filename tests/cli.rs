@@ -221,8 +221,8 @@ async fn check_fails_a_bad_app_and_says_where() {
     let said = check(&world, &[]);
     assert_eq!(said.code, Some(1), "{said:?}");
     for part in [
-        "FAIL    Orders/function.json: poller.lease.heartbeat",
-        "FAIL    Orders/function.json: poller.batch.max_bytes",
+        "FAIL  -  Orders/function.json: poller.lease.heartbeat",
+        "FAIL  -  Orders/function.json: poller.batch.max_bytes",
         "PASS  good  ",
     ] {
         assert!(said.stdout.contains(part), "{part}: {}", said.stdout);

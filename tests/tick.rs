@@ -343,6 +343,19 @@ mod lease {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_store_out_of_reach_costs_the_lease_only_when_it_runs_out() {
+        let world = World::with_rows(1);
+        world.hook().will([Reply::AcknowledgeAfter(SECOND)]);
+        // More failures in a row than any fixed number of tries, over less time than a lease.
+        for n in 3..14 {
+            world.store.on_write(n, Fault::Unreachable);
+        }
+        assert_eq!(done(world.tick().await), Outcome::Drained);
+        assert_eq!(world.checkpoint(), 1);
+        assert_eq!(world.hook().rows(), [1]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn one_heartbeat_without_an_answer_does_not_cost_the_lease() {
         let world = World::with_rows(1);
         world.hook().will([Reply::AcknowledgeAfter(TTL * 2)]);
@@ -521,13 +534,17 @@ mod unknown_outcomes {
         let world = World::with_rows(1);
         world.store.on_write(3, Fault::Delayed);
         world.hook().will([Reply::AcknowledgeAfter(SECOND)]);
-        // The settling read fails for good, so the holder gives up with its commit on the way.
+        // From then on the store is out of reach, so the lease runs out with a commit on the way.
+        for n in 4..60 {
+            world.store.on_write(n, Fault::Unreachable);
+        }
         let fail = async {
             sleep(SECOND / 2).await;
-            world.store.fail_loads(3);
+            world.store.fail_loads(u32::MAX);
         };
         let (report, ()) = tokio::join!(world.tick(), fail);
-        assert!(matches!(failed(report), TickError::Store(_)));
+        assert!(matches!(failed(report), TickError::LeaseLost { .. }));
+        world.store.heal();
 
         sleep(TTL + MARGIN).await;
         assert_eq!(done(world.tick_of("app/two").await), Outcome::Drained);

@@ -185,7 +185,7 @@ fn fault_line(fault: &crate::config::Fault) -> Line {
         path => format!("{}: {path}", fault.file.display()),
     };
     let text = format!("{}; {}", fault.problem, fault.hint);
-    line("", Grade::Fail, &place, &text)
+    line("-", Grade::Fail, &place, &text)
 }
 
 fn line(poller: &str, grade: Grade, subject: &str, text: &impl ToString) -> Line {

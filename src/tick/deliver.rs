@@ -38,7 +38,17 @@ pub(super) async fn deliver(
             }),
         }
     });
-    for verdict in join_all(attempts).await {
+    let verdicts = join_all(attempts).await;
+    if verdicts.is_empty() {
+        return Err(NotDelivered {
+            sink: "(none)".to_owned(),
+            failure: DeliveryFailure {
+                reason: "there is no sink to deliver to".to_owned(),
+                not_before: None,
+            },
+        });
+    }
+    for verdict in verdicts {
         verdict?;
     }
     let rows = batch.event_ids.len() as u64;

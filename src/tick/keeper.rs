@@ -23,8 +23,11 @@ use crate::model::transitions::{Action, Advance, Applied, Claim, Refusal, Step, 
 use crate::store::{StoreError, Swap, Tag};
 
 /// Lost races in a row before a writer gives up; each means that somebody else made progress.
-const MOST_TRIES: u32 = 8;
+const MOST_RACES: u32 = 8;
+/// Times in a row that a contender, who holds nothing yet, finds the store out of reach.
+const MOST_TROUBLES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A document as it stands in the store, or the first one, which does not yet.
 #[derive(Debug, Clone)]
@@ -281,7 +284,8 @@ impl<'a> Keeper<'a> {
         rival: Rival,
     ) -> Result<(), TickError> {
         let first_sent = self.poller.clock.monotonic();
-        for attempt in 0..MOST_TRIES {
+        let (mut races, mut troubles) = (0, 0);
+        loop {
             let now = self.poller.clock.now();
             let next = match apply(&self.standing.document, &action(&self.standing), now)? {
                 Applied::Changed(next) => *next,
@@ -290,7 +294,7 @@ impl<'a> Keeper<'a> {
                     return Ok(());
                 }
             };
-            match self.swap(&next).await {
+            let trouble = match self.swap(&next).await {
                 Ok(Swap::Won(tag)) => {
                     self.standing.document = next;
                     self.standing.tag = Some(tag);
@@ -298,19 +302,40 @@ impl<'a> Keeper<'a> {
                     return Ok(());
                 }
                 Ok(Swap::Lost) | Err(StoreError::Unknown { .. }) => {
-                    let before = self.standing.tag.clone();
-                    self.read_again().await?;
-                    if rival == Rival::Yield && self.standing.tag != before && !self.is_mine() {
-                        return Err(self.overtaken());
+                    races += 1;
+                    if races == MOST_RACES {
+                        return Err(TickError::Contended { tries: races });
                     }
+                    self.settle(rival).await?
                 }
-                Err(StoreError::Unreachable { .. }) if attempt + 1 < MOST_TRIES => {
-                    sleep(FIRST_PAUSE * (1 << attempt)).await;
+                Err(error) => Some(error),
+            };
+            match trouble {
+                None => {}
+                Some(error @ StoreError::Refused { .. }) => return Err(error.into()),
+                Some(error) if rival == Rival::Yield && troubles == MOST_TROUBLES => {
+                    return Err(error.into());
                 }
-                Err(error) => return Err(error.into()),
+                // A holder tries for as long as its lease is good: its caller keeps the deadline.
+                Some(_) => {
+                    sleep(LONGEST_PAUSE.min(FIRST_PAUSE * (1 << troubles.min(8)))).await;
+                    troubles += 1;
+                }
             }
         }
-        Err(TickError::Contended { tries: MOST_TRIES })
+    }
+
+    /// Finds out what became of a write. A store that cannot be read now is a trouble, not an end.
+    async fn settle(&mut self, rival: Rival) -> Result<Option<StoreError>, TickError> {
+        let before = self.standing.tag.clone();
+        match self.read_again().await {
+            Ok(()) if rival == Rival::Yield && self.standing.tag != before && !self.is_mine() => {
+                Err(self.overtaken())
+            }
+            Ok(()) => Ok(None),
+            Err(TickError::Store(error)) => Ok(Some(error)),
+            Err(error) => Err(error),
+        }
     }
 
     /// One conditional write.

@@ -141,7 +141,8 @@ impl Invariants {
             | TickError::Fingerprint(_)
             | TickError::DocumentGone { .. }
             | TickError::Document { .. }
-            | TickError::Refused(_) => false,
+            | TickError::Refused(_)
+            | TickError::Bug { .. } => false,
         };
         require(planned, "false alarm", || report.sentence())?;
         require(mode == Mode::Chaos, "calm", || report.sentence())

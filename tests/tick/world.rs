@@ -283,6 +283,12 @@ impl FaultyStore {
         *self.load_faults.lock().unwrap() = n;
     }
 
+    /// What was planned to fail from here on does not.
+    pub(crate) fn heal(&self) {
+        *self.load_faults.lock().unwrap() = 0;
+        self.faults.lock().unwrap().clear();
+    }
+
     /// Right after the answer of the n-th load from now was made.
     pub(crate) fn after_load(&self, n: usize, fault: Fault) {
         let n = n + *self.loads.lock().unwrap();
