@@ -175,6 +175,49 @@ fn every_test_that_the_docs_name_exists() {
 }
 
 #[test]
+fn every_outcome_of_a_tick_has_its_line_in_the_operations_page() {
+    let report = read("src/tick/report.rs");
+    let page = read("docs/operations.md");
+    let names: Vec<_> = report
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Self::"))
+        .filter_map(|arm| arm.split_once("=> \"")?.1.strip_suffix("\","))
+        .collect();
+    assert!(names.len() > 15, "{names:?}");
+    for name in names {
+        assert!(
+            page.contains(&format!("| `{name}` |")),
+            "{name} has no line"
+        );
+    }
+}
+
+#[test]
+fn every_key_of_a_poller_is_in_the_configuration_page() {
+    fn keys<'a>(schema: &'a Value, found: &mut BTreeSet<&'a str>) {
+        match schema {
+            Value::Object(members) => {
+                if let Some(Value::Object(properties)) = members.get("properties") {
+                    found.extend(properties.keys().map(String::as_str));
+                }
+                members.values().for_each(|member| keys(member, found));
+            }
+            Value::Array(members) => members.iter().for_each(|member| keys(member, found)),
+            _ => {}
+        }
+    }
+    let schema: Value = serde_json::from_str(&read("schema/poller.schema.json")).unwrap();
+    let page = read("docs/configuration.md");
+    let mut found = BTreeSet::new();
+    keys(&schema, &mut found);
+    // What the host reads is the host's to document.
+    found.retain(|key| !["$schema", "bindings", "direction", "retry", "type"].contains(key));
+    assert!(found.len() > 20, "{found:?}");
+    let missing: Vec<_> = found.iter().filter(|key| !page.contains(**key)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn every_template_is_a_poller_without_faults() {
     let app = tempfile::tempdir().unwrap();
     let state = tempfile::tempdir().unwrap();
