@@ -5,6 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use dbtick::clock::{Clock, SystemClock};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -82,9 +83,14 @@ impl Lines {
     }
 }
 
+/// Below the ephemeral range, so that no other socket of a parallel test is given it meanwhile.
 pub fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    loop {
+        let port = 10_000 + u16::try_from(SystemClock.random() % 20_000).unwrap();
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 impl HandlerProcess {
