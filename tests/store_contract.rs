@@ -46,6 +46,7 @@ every_store_keeps!(
     concurrent_increments_add_up_exactly,
     a_body_of_any_bytes_survives,
     an_object_is_written_once_and_read_back,
+    one_of_many_concurrent_puts_creates_the_object,
     objects_and_documents_do_not_mix,
 );
 
@@ -229,6 +230,25 @@ async fn an_object_is_written_once_and_read_back(store: Arc<dyn Store>) {
     store.remove(&name).await.unwrap();
     store.remove(&name).await.unwrap();
     assert_eq!(store.get(&name).await.unwrap(), None);
+}
+
+async fn one_of_many_concurrent_puts_creates_the_object(store: Arc<dyn Store>) {
+    let name = key("quarantine/shop/orders/1.json");
+    let puts: Vec<_> = (0..16)
+        .map(|n| {
+            let (store, name) = (Arc::clone(&store), name.clone());
+            tokio::spawn(async move { (n, store.put(&name, body(&n.to_string())).await.unwrap()) })
+        })
+        .collect();
+    let mut created = Vec::new();
+    for put in puts {
+        if let (n, Put::Created) = put.await.unwrap() {
+            created.push(body(&n.to_string()));
+        }
+    }
+    assert_eq!(created.len(), 1);
+    assert_eq!(store.get(&name).await.unwrap().as_ref(), created.first());
+    assert_eq!(store.names("").await.unwrap(), [name]);
 }
 
 async fn objects_and_documents_do_not_mix(store: Arc<dyn Store>) {

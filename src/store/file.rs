@@ -142,12 +142,11 @@ impl ObjectStore for FileStore {
         let path = self.object_path(key);
         let scratch = path.with_file_name(format!(".{:032x}.tmp", self.clock.random()));
         blocking(move || {
-            if path.exists() {
-                return Ok(Put::Exists);
-            }
             create_parent(&path).map_err(|error| not_written(&path, error))?;
-            write_whole(&path, &scratch, &body)?;
-            Ok(Put::Created)
+            let put = link_whole(&path, &scratch, &body);
+            // What stays behind has a name of its own and is never read.
+            fs::remove_file(&scratch).ok();
+            put
         })
         .await
     }
@@ -246,6 +245,25 @@ fn write_whole(path: &Path, scratch: &Path, content: &[u8]) -> Result<(), StoreE
     })();
     written.map_err(|error| not_written(path, error))?;
     sync_directory(path).map_err(|error| unknown(path, error))
+}
+
+/// Like [`write_whole`], for a name that must not exist yet: a link, unlike a rename, does not
+/// replace.
+fn link_whole(path: &Path, scratch: &Path, content: &[u8]) -> Result<Put, StoreError> {
+    let linked = (|| {
+        let mut file = File::create(scratch)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::hard_link(scratch, path)
+    })();
+    match linked {
+        Ok(()) => {
+            sync_directory(path).map_err(|error| unknown(path, error))?;
+            Ok(Put::Created)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Put::Exists),
+        Err(error) => Err(not_written(path, error)),
+    }
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
