@@ -161,7 +161,7 @@ impl HandlerProcess {
         within("the handler ends", self.child.wait()).await.unwrap()
     }
 
-    /// From now on nobody reads what it says.
+    /// Both streams.
     pub fn everything_said(&self) -> String {
         format!("{}\n{}", self.stdout.text(), self.stderr.text())
     }
