@@ -78,9 +78,14 @@ fn say(text: &str) {
     std::io::stdout().lock().write_all(text.as_bytes()).ok();
 }
 
+/// The same, on stderr.
+fn complain(text: &str) {
+    std::io::stderr().lock().write_all(text.as_bytes()).ok();
+}
+
 /// Says what is wrong on stderr.
 fn fail(problem: &str) -> ExitCode {
-    eprintln!("dbtick: {problem}");
+    complain(&format!("dbtick: {problem}\n"));
     ExitCode::FAILURE
 }
 

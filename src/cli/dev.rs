@@ -6,8 +6,11 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::local_app::{self, STATE_DIR};
-use super::{fail, interrupted};
-use crate::local::{Events, HostError, HostEvent, HostOptions, LocalHost, LogLevel, LogSource};
+use super::{complain, fail, interrupted, say};
+use crate::local::app::{AuthLevel, Trigger};
+use crate::local::{
+    AppDirectory, Events, HostError, HostEvent, HostOptions, LocalHost, LogLevel, LogSource,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct Dev {
@@ -31,12 +34,15 @@ impl Dev {
             Ok(app) => app,
             Err(error) => return fail(&error.to_string()),
         };
-        println!("app    {}", app.root.display());
-        println!("state  {}", app.environment[STATE_DIR]);
+        say(&format!("app    {}\n", app.root.display()));
+        say(&format!("state  {}\n", app.environment[STATE_DIR]));
         for function in &app.functions {
             let off = if function.disabled { " (disabled)" } else { "" };
-            println!("       {}{off}", function.name);
+            say(&format!("       {}{off}\n", function.name));
         }
+        let has_keys = app.functions.iter().any(|function| {
+            matches!(&function.trigger, Trigger::Http(http) if http.auth_level != AuthLevel::Anonymous)
+        });
         let options = HostOptions {
             http_port: self.port,
             restart_budget: self.restart_budget,
@@ -46,8 +52,11 @@ impl Dev {
             Ok(host) => host,
             Err(error) => return fail(&with_cause(&error)),
         };
-        println!("http   http://localhost:{}/", host.http_port());
-        println!("Ctrl-C stops it.\n");
+        say(&format!("http   http://localhost:{}/\n", host.http_port()));
+        if has_keys {
+            say(&format!("key    {} (x-functions-key)\n", host.http_key()));
+        }
+        say("Ctrl-C stops it.\n\n");
         let events = host.events();
         let reason = tokio::select! {
             biased;
@@ -58,7 +67,7 @@ impl Dev {
         match reason {
             Some(reason) => fail(&reason.to_string()),
             None => {
-                println!("\nstopping");
+                say("\nstopping\n");
                 host.shutdown().await;
                 ExitCode::SUCCESS
             }
@@ -67,10 +76,7 @@ impl Dev {
 }
 
 /// host.json says `dbtick`; where no such file is in the app or on PATH, this very program serves.
-async fn start(
-    app: crate::local::AppDirectory,
-    options: HostOptions,
-) -> Result<LocalHost, HostError> {
+async fn start(app: AppDirectory, options: HostOptions) -> Result<LocalHost, HostError> {
     match LocalHost::start(app.clone(), options.clone()).await {
         Err(HostError::Executable(_)) if app.handler.executable == "dbtick" => {
             let executable = std::env::current_exe().ok();
@@ -87,7 +93,7 @@ async fn start(
 async fn print(mut events: Events) {
     while let Some(event) = events.next().await {
         match event {
-            HostEvent::HandlerReady { pid } => println!("handler {pid} is ready"),
+            HostEvent::HandlerReady { pid } => say(&format!("handler {pid} is ready\n")),
             HostEvent::HandlerExited {
                 pid, code, signal, ..
             } => {
@@ -96,7 +102,7 @@ async fn print(mut events: Events) {
                     (None, Some(signal)) => format!("was ended by signal {signal}"),
                     (None, None) => "ended".to_owned(),
                 };
-                eprintln!("handler {pid} {how}");
+                complain(&format!("handler {pid} {how}\n"));
             }
             HostEvent::InvocationEnded {
                 function,
@@ -106,8 +112,10 @@ async fn print(mut events: Events) {
             } => {
                 let took = duration.as_millis();
                 match &result.outcome {
-                    Ok(_) => println!("{function}: ok ({took} ms)"),
-                    Err(_) => eprintln!("{function}: FAILED ({took} ms)"),
+                    Ok(_) => say(&format!("{function}: ok ({took} ms)\n")),
+                    Err(failure) => {
+                        complain(&format!("{function}: FAILED ({took} ms): {failure}\n"))
+                    }
                 }
             }
             HostEvent::Log {
@@ -115,11 +123,17 @@ async fn print(mut events: Events) {
                 line,
                 ..
             } if line.starts_with("{\"event\":\"dbtick.tick\"") => {}
+            // Told by the end of the invocation, too.
+            HostEvent::Log {
+                source: LogSource::Invocation(_),
+                level: LogLevel::Error,
+                ..
+            } => {}
             HostEvent::Log { level, line, .. } => match level {
-                LogLevel::Information => println!("  {line}"),
-                LogLevel::Warning | LogLevel::Error => eprintln!("  {line}"),
+                LogLevel::Information => say(&format!("  {line}\n")),
+                LogLevel::Warning | LogLevel::Error => complain(&format!("  {line}\n")),
             },
-            HostEvent::Missed(count) => eprintln!("({count} events were not shown)"),
+            HostEvent::Missed(count) => complain(&format!("({count} events were not shown)\n")),
             HostEvent::HandlerStarted { .. }
             | HostEvent::InvocationStarted { .. }
             | HostEvent::ShuttingDown { .. } => {}

@@ -50,7 +50,6 @@ pub(super) async fn invoke(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Answer {
-    let _running = handler.running.token();
     let refused = |status, problem: String| {
         let problems = vec![format!("{function}: {problem}")];
         refused(&function, &invocation_id(&headers), status, problems)
@@ -69,8 +68,8 @@ pub(super) async fn invoke(
         )]);
     }
     match handler.functions.get(&function) {
-        Some(Role::Poll { pollers, parallel }) => {
-            poll(&handler, pollers, *parallel, &invocation).await
+        Some(Role::Poll { .. }) => {
+            poll_to_the_end(Arc::clone(&handler), function, invocation).await
         }
         Some(Role::Faulty(faults)) => {
             let problems = faults.iter().map(ToString::to_string).collect();
@@ -89,6 +88,30 @@ pub(super) async fn invoke(
             let problems = std::iter::once(unknown).chain(faults).collect();
             self::refused(&function, &invocation.id, StatusCode::NOT_FOUND, problems)
         }
+    }
+}
+
+/// A tick goes on when its caller has gone: cut off, it would keep its lease until that runs out.
+async fn poll_to_the_end(
+    handler: Arc<Handler>,
+    function: String,
+    invocation: Invocation,
+) -> Answer {
+    let running = handler.running.clone();
+    let polled = running.spawn(async move {
+        match handler.functions.get(&function) {
+            Some(Role::Poll { pollers, parallel }) => {
+                poll(&handler, pollers, *parallel, &invocation).await
+            }
+            _ => unreachable!("the role of a function does not change"),
+        }
+    });
+    match polled.await {
+        Ok(answer) => answer,
+        Err(error) => match error.try_into_panic() {
+            Ok(cause) => std::panic::resume_unwind(cause),
+            Err(_) => Answer::failed(StatusCode::SERVICE_UNAVAILABLE, vec!["stopping".to_owned()]),
+        },
     }
 }
 

@@ -155,3 +155,26 @@ async fn a_port_that_is_taken_is_a_clear_error_and_not_0() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains(&port) && error.contains("in use"), "{error}");
 }
+
+#[tokio::test]
+async fn a_tick_whose_caller_hangs_up_goes_on_to_its_end() {
+    let world = World::with_orders(json!({ "batch": { "max_rows": 2 } }))
+        .await
+        .rows(10)
+        .await;
+    world.receiver.answer(|_, _| Answer::WhenOpened);
+    let handler = world.serve().await;
+    tokio::select! {
+        biased;
+        answer = handler.tick("Orders") => panic!("nothing was answered yet: {answer:?}"),
+        () = world.receiver.arrived(1) => {}
+    }
+    world.receiver.open_gate();
+    within("the drain ends", async {
+        while world.state("orders").committed() < 10 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(world.state("orders").document().lease.held, None);
+}
