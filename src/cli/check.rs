@@ -20,6 +20,9 @@ use crate::source::Grade;
 use crate::tick::Poller;
 use crate::wiring::Parts;
 
+/// Below this a table has more lines than letters.
+const NARROWEST_TABLE: u16 = 60;
+
 #[derive(Debug, Args)]
 pub(super) struct Check {
     /// Directory of the Functions app
@@ -90,46 +93,50 @@ impl Check {
     fn print(&self, lines: &[Line], failed: bool) {
         if self.json {
             let object = serde_json::json!({ "ok": !failed, "findings": lines });
-            return say(&format!("{object}\n"));
+            say(&format!("{object}\n"));
+            return;
         }
-        if !stdout().is_terminal() {
-            for Line {
+        let table = table(lines);
+        let wide_enough = table.width().is_some_and(|width| width >= NARROWEST_TABLE);
+        if stdout().is_terminal() && wide_enough {
+            say(&format!("{table}\n"));
+            return;
+        }
+        for line in lines {
+            let Line {
                 poller,
                 grade,
                 subject,
                 text,
-            } in lines
-            {
-                say(&format!("{grade}  {poller}  {subject}: {text}\n"));
-            }
-            return;
+            } = line;
+            say(&format!("{grade}  {poller}  {subject}: {text}\n"));
         }
-        let mut table = Table::new();
-        table
-            .load_style(presets::UTF8_HORIZONTAL_ONLY)
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_header(["", "poller", "what", ""]);
-        for Line {
-            poller,
-            grade,
-            subject,
-            text,
-        } in lines
-        {
-            let colour = match *grade {
-                "PASS" => Color::Green,
-                "WARN" => Color::Yellow,
-                _ => Color::Red,
-            };
-            table.add_row([
-                Cell::new(grade).fg(colour),
-                Cell::new(poller),
-                Cell::new(subject),
-                Cell::new(text),
-            ]);
-        }
-        say(&format!("{table}\n"));
     }
+}
+
+fn table(lines: &[Line]) -> Table {
+    let coloured = Settings::process().filled("NO_COLOR").is_none();
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(["", "poller", "what", ""]);
+    for line in lines {
+        let grade = Cell::new(line.grade);
+        let grade = match line.grade {
+            _ if !coloured => grade,
+            "PASS" => grade.fg(Color::Green),
+            "WARN" => grade.fg(Color::Yellow),
+            _ => grade.fg(Color::Red),
+        };
+        table.add_row([
+            grade,
+            Cell::new(&line.poller),
+            Cell::new(&line.subject),
+            Cell::new(&line.text),
+        ]);
+    }
+    table
 }
 
 /// The database, then the state.
