@@ -280,6 +280,18 @@ fn faults_in_the_shape_are_all_reported_with_a_suggestion() {
 }
 
 #[test]
+fn an_unknown_key_does_not_hide_a_wrong_value() {
+    check(
+        poller(json!({ "bach": {}, "lease": { "ttl": "0s", "hartbeat": "1s" } })),
+        &[
+            "bach: is not a known key",
+            "lease.hartbeat: is not a known key",
+            "lease.ttl: is zero",
+        ],
+    );
+}
+
+#[test]
 fn faults_in_the_values_are_all_reported() {
     check(
         json!({

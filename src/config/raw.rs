@@ -37,7 +37,7 @@ pub(super) struct Binding {
 /// One table or query, watched. `%NAME%` in a text is the app setting NAME, except in SQL and where
 /// the choices are fixed.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub(super) struct Poller {
     /// Unique in the app; the name of the function's directory unless told.
     pub(super) name: Option<String>,
@@ -53,7 +53,7 @@ pub(super) struct Poller {
 
 /// Where the rows come from.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub(super) struct Source {
     /// The name of the app setting that holds the connection; never the connection itself.
     #[schemars(length(min = 1))]
@@ -107,7 +107,7 @@ pub(super) enum Nulls {
 
 /// How many rows travel together.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub(super) struct Batch {
     /// 1000 unless told.
     #[schemars(range(min = 1, max = 100_000))]
@@ -120,7 +120,7 @@ pub(super) struct Batch {
 
 /// One receiver.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub(super) struct Sink {
     /// Unique in the poller; `webhook` unless told, with an index where there are several.
     pub(super) name: Option<String>,
@@ -130,7 +130,7 @@ pub(super) struct Sink {
 
 /// Batches are posted to a URL; a 2xx answer acknowledges.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub(super) struct Webhook {
     /// https, or http to this machine. Keep tokens out of the file: use `%NAME%`.
     #[schemars(length(min = 1))]
@@ -146,7 +146,7 @@ pub(super) struct Webhook {
 
 /// How long one instance may hold the poller without a sign of life.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub(super) struct Lease {
     /// 24s unless told.
     pub(super) ttl: Option<String>,
@@ -158,7 +158,7 @@ pub(super) struct Lease {
 
 /// Where the checkpoint lives.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub(super) struct State {
     /// `file`, in this version.
     pub(super) kind: StateKind,

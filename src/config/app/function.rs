@@ -123,15 +123,16 @@ fn read(root: &Path, file: &Path, faults: &mut Faults) -> Option<raw::FunctionFi
     }
     read_json::<OnceOnly>(&text, faults);
     shape::check(&document, &schema(), faults);
-    if !faults.is_empty() {
-        return None;
-    }
-    serde_json::from_value(document)
-        .map_err(|error| {
+    match serde_json::from_value(document) {
+        // With faults too: unknown keys must not hide what is wrong with the values of known ones.
+        Ok(raw) => Some(raw),
+        Err(_) if !faults.is_empty() => None,
+        Err(error) => {
             let hint = "this is a difference between dbtick and its own schema: please report it";
             faults.add(&Place::root(), format!("is refused: {error}"), hint);
-        })
-        .ok()
+            None
+        }
+    }
 }
 
 /// The host tolerates any key beside its own, so a misspelt one would be ignored in silence.
