@@ -218,6 +218,36 @@ fn every_key_of_a_poller_is_in_the_configuration_page() {
 }
 
 #[test]
+fn every_json_block_in_the_docs_is_what_it_says() {
+    let schema = |name: &str| {
+        let schema: Value = serde_json::from_str(&read(format!("schema/{name}"))).unwrap();
+        jsonschema::validator_for(&schema).unwrap()
+    };
+    let (poller, batch) = (schema("poller.schema.json"), schema("batch.schema.json"));
+    let (mut pollers, mut batches) = (0, 0);
+    for path in files("docs", "md")
+        .into_iter()
+        .chain([root().join("README.md")])
+    {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for block in text.split("```json\n").skip(1) {
+            let block = block.split("```").next().unwrap();
+            let value: Value = serde_json::from_str(block)
+                .unwrap_or_else(|error| panic!("{}: {error}\n{block}", path.display()));
+            if value.get("poller").is_some_and(Value::is_object) {
+                pollers += 1;
+                assert!(poller.is_valid(&value), "{}: {block}", path.display());
+            }
+            if value.get("batch_id").is_some() {
+                batches += 1;
+                assert!(batch.is_valid(&value), "{}: {block}", path.display());
+            }
+        }
+    }
+    assert!(pollers > 0 && batches > 0);
+}
+
+#[test]
 fn every_template_is_a_poller_without_faults() {
     let app = tempfile::tempdir().unwrap();
     let state = tempfile::tempdir().unwrap();
