@@ -206,8 +206,14 @@ fn lock(path: &Path) -> io::Result<Flock<File>> {
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
 }
 
+/// A file is as durable as the directories above it, so new ones are synced too.
 fn create_parent(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), fs::create_dir_all)
+    let Some(parent) = path.parent() else {
+        return Ok(());
+    };
+    let missing: Vec<&Path> = parent.ancestors().take_while(|a| !a.exists()).collect();
+    fs::create_dir_all(parent)?;
+    missing.into_iter().try_for_each(sync_directory)
 }
 
 fn read_tagged(path: &Path) -> Result<Option<(Tag, Bytes)>, StoreError> {
