@@ -150,6 +150,19 @@ fn the_tree_keeps_its_habits() {
 }
 
 #[test]
+fn every_select_in_the_core_is_biased() {
+    for room in ["tick", "source", "sink", "store", "host"] {
+        for path in files(&format!("src/{room}"), "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for block in text.split("select! {").skip(1) {
+                let first = block.trim_start();
+                assert!(first.starts_with("biased;"), "{}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
 fn every_test_that_the_docs_name_exists() {
     let code: String = files("src", "rs")
         .into_iter()
