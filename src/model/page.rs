@@ -156,7 +156,12 @@ impl PageWriter {
             out.truncate(start);
             return Taken::NoRoom;
         }
-        let id = EventId::from_digest(self.seed.clone().chain_update(&out[hashed_from..]));
+        let mut hash = self.seed.clone();
+        // Text and bytes may look alike in JSON.
+        for scalar in position.cursor().iter().chain(position.key()) {
+            hash.update(scalar.scalar_type().name());
+        }
+        let id = EventId::from_digest(hash.chain_update(&out[hashed_from..]));
         HEXLOWER.encode_mut(&id.0, &mut out[id_at..id_at + EventId::HEX]);
         let end = out.len();
         self.page.events.push(EventSpan {

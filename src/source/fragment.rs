@@ -19,7 +19,7 @@ pub(super) enum FragmentFault {
     Unbalanced,
     #[error("has a quote or comment that is never closed")]
     Open,
-    #[error("has a ? placeholder, for which there is no value")]
+    #[error("has a placeholder (?, :name, @name or $name), for which there is no value")]
     Placeholder,
 }
 
@@ -102,7 +102,8 @@ fn next_token(text: &str) -> Result<Option<Token>, FragmentFault> {
         ';' => single(Kind::Semicolon),
         '(' => single(Kind::Opening),
         ')' => single(Kind::Closing),
-        '?' => single(Kind::Placeholder),
+        // All of SQLite's: `?`, `?1`, `:name`, `@name`, `$name`; `$1` would take one of our values.
+        '?' | ':' | '@' | '$' => single(Kind::Placeholder),
         // The database's parser stops at a NUL, and would not see what we put behind it.
         '\0' => return Err(FragmentFault::Open),
         blank if blank.is_whitespace() => single(Kind::Blank),
@@ -160,7 +161,9 @@ mod tests {
         check("a = 'x", Err(FragmentFault::Open));
         check("a = 1 /* x", Err(FragmentFault::Open));
         check("a = 1\0 AND b", Err(FragmentFault::Open));
-        check("a = ?", Err(FragmentFault::Placeholder));
+        for text in ["a = ?", "a > $1", "a > :min", "a > @min"] {
+            check(text, Err(FragmentFault::Placeholder));
+        }
         check(" ; -- nothing", Err(FragmentFault::Empty));
     }
 }

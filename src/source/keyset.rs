@@ -11,6 +11,7 @@
 use std::fmt::Write as _;
 
 use super::fragment::Fragment;
+use crate::model::position::ScalarType;
 
 /// Whose SQL is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +91,27 @@ impl Keyset {
         let mut conditions = self.equal(place);
         conditions.push(format!("{} IS NULL", self.column(self.order[place])));
         format!("SELECT EXISTS (SELECT 1 {})", self.rows_where(&conditions))
+    }
+
+    /// Whether a value of another storage class than `class` is in the order's column number
+    /// `place`, among the rows equal to the position in all columns before (parameters 1 to
+    /// `place`). Numbers sort before text before blobs, so each test is a range of the index.
+    pub(super) fn other_class(&self, place: usize, class: ScalarType) -> String {
+        let column = self.compared(self.order[place]);
+        let ranges: &[&str] = match class {
+            ScalarType::Integer => &[">= ''"],
+            ScalarType::Text => &["< ''", ">= x''"],
+            ScalarType::Bytes => &["< x''"],
+        };
+        let tests: Vec<_> = ranges
+            .iter()
+            .map(|range| {
+                let mut conditions = self.equal(place);
+                conditions.push(format!("{column} {range}"));
+                format!("EXISTS (SELECT 1 {})", self.rows_where(&conditions))
+            })
+            .collect();
+        format!("SELECT {}", tests.join(" OR "))
     }
 
     /// The index that serves [`Keyset::page`], for a table. `implied` columns end every index.

@@ -38,7 +38,7 @@ const MAX_LIFETIME: Duration = Duration::from_secs(60);
 pub struct SqliteSource {
     config: SourceConfig,
     pool: OnceLock<SqlitePool>,
-    shape: Mutex<Option<Arc<Shape>>>,
+    shape: Arc<Mutex<Option<Arc<Shape>>>>,
 }
 
 impl SqliteSource {
@@ -48,7 +48,7 @@ impl SqliteSource {
         Self {
             config,
             pool: OnceLock::new(),
-            shape: Mutex::default(),
+            shape: Arc::default(),
         }
     }
 
@@ -67,7 +67,14 @@ impl SqliteSource {
                 .busy_timeout(BUSY_TIMEOUT)
                 .pragma("query_only", "ON")
                 .disable_statement_logging();
+            // A new connection may have opened another file under the same name, whose schema has
+            // the same version by chance.
+            let shape = Arc::clone(&self.shape);
             SqlitePoolOptions::new()
+                .after_connect(move |_, _| {
+                    *shape.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    Box::pin(std::future::ready(Ok(())))
+                })
                 .max_connections(MAX_CONNECTIONS)
                 .acquire_timeout(ACQUIRE_TIMEOUT)
                 .idle_timeout(IDLE_TIMEOUT)

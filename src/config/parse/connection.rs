@@ -36,13 +36,15 @@ pub(super) fn connection(reader: &mut Reader<'_>, at: &Place, written: &str) -> 
         }
     };
     match sqlite_path(value.trim()) {
-        Ok(path) => Some(Named {
-            name,
-            identity: format!("sqlite:{path}"),
-            connection: Connection::Sqlite {
-                file: reader.root.join(PathBuf::from(path)),
-            },
-        }),
+        Ok(path) => {
+            let file = reader.root.join(PathBuf::from(path));
+            Some(Named {
+                name,
+                // Whole: two apps with an `orders.db` each must not share a checkpoint.
+                identity: format!("sqlite:{}", file.display()),
+                connection: Connection::Sqlite { file },
+            })
+        }
         Err(refusal) => {
             let (problem, hint) = refusal.explain();
             reader.faults.add(at, format!("{problem}: {name}"), hint);

@@ -71,6 +71,25 @@ proptest! {
 }
 
 #[test]
+fn keys_that_look_alike_in_json_have_different_ids() {
+    let id = |key: Scalar| {
+        let mut writer = PageWriter::new("orders", 10, 1 << 20);
+        writer.push(
+            Op::Upsert,
+            Position::new(vec![Scalar::Integer(1)], vec![key]),
+            |out| out.push(b'1'),
+            |out| out.extend_from_slice(b"{\"id\":\"MQ==\"}"),
+            |out| out.extend_from_slice(b"{}"),
+        );
+        writer.finish().events()[0].id
+    };
+    assert_ne!(
+        id(Scalar::Text("MQ==".to_owned())),
+        id(Scalar::Bytes(b"1".to_vec()))
+    );
+}
+
+#[test]
 fn a_row_that_does_not_fit_waits_for_the_next_page() {
     let mut writer = PageWriter::new("orders", 10, 200);
     assert_eq!(push(&mut writer, Op::Upsert, 1, "short"), Taken::Yes);

@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::fault::Faults;
 use super::page::Reading;
 use super::shape::Shape;
-use crate::config::{NullPolicy, SourceConfig};
+use crate::config::{NullPolicy, Rows, SourceConfig};
 use crate::model::position::{CursorKind, Scalar};
 use crate::source::names::shown;
 use crate::source::{Description, Finding, Grade, SourceError};
@@ -47,6 +47,7 @@ pub(super) async fn describe(
         index(shape, &plan),
     ];
     findings.extend(late(shape, kind));
+    findings.extend(query_words(config));
     findings.extend(
         last.err()
             .map(|error| finding(Grade::Fail, "last row", error.to_string())),
@@ -154,6 +155,28 @@ fn index(shape: &Shape, plan: &[String]) -> Finding {
     )
 }
 
+/// Words in a query that do not go with paging; a guess by the text alone, so never a failure.
+fn query_words(config: &SourceConfig) -> Vec<Finding> {
+    let Rows::Query(query) = &config.rows else {
+        return Vec::new();
+    };
+    let words: Vec<String> = query
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .map(str::to_ascii_uppercase)
+        .collect();
+    let has = |word: &str| words.iter().any(|found| found == word);
+    let mut findings = Vec::new();
+    if has("LIMIT") {
+        let text = "a LIMIT in the query applies before paging: rows beyond it are never seen";
+        findings.push(finding(Grade::Warn, "query", text.into()));
+    }
+    if has("UNION") {
+        let text = "cursor and key must have one declared type in every part of a UNION; use CAST";
+        findings.push(finding(Grade::Warn, "query", text.into()));
+    }
+    findings
+}
+
 /// SQLite has one writer at a time, so only cursors drawn outside the write lock come late.
 fn late(shape: &Shape, kind: CursorKind) -> Option<Finding> {
     let [cursor] = shape.cursor.as_slice() else {
@@ -167,6 +190,9 @@ fn late(shape: &Shape, kind: CursorKind) -> Option<Finding> {
         CursorKind::Timestamp | CursorKind::LocalTimestamp => format!(
             "rows that share the newest timestamp and are committed later with a smaller key are not seen{zone}"
         ),
+        CursorKind::Text => {
+            "text is ordered by its bytes, so '10' comes before '9' and 'B' before 'a'; a row whose cursor sorts below the checkpoint is not seen".into()
+        }
         _ if shape.columns[*cursor].declared.is_rowid
             && shape.table.as_ref().is_some_and(|table| !table.autoincrement) =>
         {

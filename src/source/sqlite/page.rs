@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Sqlite};
 use super::fault::Faults;
 use super::shape::{Shape, Unplaced, stored};
 use crate::model::page::{Op, PageWriter, Taken};
-use crate::model::position::{Position, Scalar};
+use crate::model::position::{Position, Scalar, ScalarType};
 use crate::source::names::shown;
 use crate::source::{ReadPage, SourceError};
 
@@ -40,6 +40,7 @@ impl Reading<'_> {
         let bound = after.map(|after| self.shape.bound(after)).transpose()?;
         if let Some(bound) = &bound {
             self.refuse_hidden_nulls(bound).await?;
+            self.refuse_other_classes(bound).await?;
         }
         match self.stream(bound, writer, max_wait).await {
             Ok(page) => Ok(page),
@@ -90,8 +91,11 @@ impl Reading<'_> {
                 None => None,
             };
             if let Some((position, row)) = held.take() {
-                if next.as_ref().is_some_and(|(behind, _)| *behind == position) {
-                    return Err(Stopped::Failed(not_unique(&position)));
+                if let Some((behind, _)) = &next {
+                    one_class(self.shape, &position, behind).map_err(Stopped::Failed)?;
+                    if *behind == position {
+                        return Err(Stopped::Failed(not_unique(&position)));
+                    }
                 }
                 if write(self.shape, &mut writer, position, &row) == Taken::NoRoom {
                     return Ok(closed(self.shape, writer, false));
@@ -114,23 +118,48 @@ impl Reading<'_> {
             if ignored || !shape.columns[column].declared.nullable {
                 continue;
             }
-            let mut query = sqlx::query_scalar(AssertSqlSafe(shape.keyset.hidden_null(place)));
-            for scalar in &bound[..place] {
-                query = match scalar.clone() {
-                    Scalar::Integer(value) => query.bind(integer(value)?),
-                    Scalar::Text(value) => query.bind(value),
-                    Scalar::Bytes(value) => query.bind(value),
-                };
-            }
-            let found: bool = query
-                .fetch_one(&mut *self.connection)
-                .await
-                .map_err(|error| self.faults.of("looking for NULL cursors", error))?;
-            if found {
+            if self
+                .exists(shape.keyset.hidden_null(place), &bound[..place])
+                .await?
+            {
                 return Err(self.null_cursor(column).await?);
             }
         }
         Ok(())
+    }
+
+    /// Values of another class sort before or behind all that were read so far, and a column of
+    /// another affinity compares them differently than it orders them: rows would be passed over.
+    async fn refuse_other_classes(&mut self, bound: &[Scalar]) -> Result<(), SourceError> {
+        let shape = self.shape;
+        for (place, &column) in shape.keyset.order.iter().enumerate() {
+            let class = bound[place].scalar_type();
+            if shape.columns[column].declared.is_rowid && class == ScalarType::Integer {
+                continue;
+            }
+            if self
+                .exists(shape.keyset.other_class(place, class), &bound[..place])
+                .await?
+            {
+                return Err(mixed(shape, column, class));
+            }
+        }
+        Ok(())
+    }
+
+    async fn exists(&mut self, sql: String, bound: &[Scalar]) -> Result<bool, SourceError> {
+        let mut query = sqlx::query_scalar(AssertSqlSafe(sql));
+        for scalar in bound {
+            query = match scalar.clone() {
+                Scalar::Integer(value) => query.bind(integer(value)?),
+                Scalar::Text(value) => query.bind(value),
+                Scalar::Bytes(value) => query.bind(value),
+            };
+        }
+        query
+            .fetch_one(&mut *self.connection)
+            .await
+            .map_err(|error| self.faults.of("looking at the cursor", error))
     }
 
     async fn null_cursor(&mut self, column: usize) -> Result<SourceError, SourceError> {
@@ -210,6 +239,34 @@ fn closed(shape: &Shape, writer: PageWriter, end: bool) -> ReadPage {
         page: writer.finish(),
         end,
         types: Arc::clone(&shape.types),
+    }
+}
+
+/// Rows side by side have the same types in their positions, column by column.
+fn one_class(shape: &Shape, one: &Position, next: &Position) -> Result<(), SourceError> {
+    let columns = shape.cursor.iter().chain(&shape.key);
+    let scalars = |position: &Position| -> Vec<ScalarType> {
+        let all = position.cursor().iter().chain(position.key());
+        all.map(Scalar::scalar_type).collect()
+    };
+    for ((&column, class), other) in columns.zip(scalars(one)).zip(scalars(next)) {
+        if class != other {
+            return Err(mixed(shape, column, class));
+        }
+    }
+    Ok(())
+}
+
+fn mixed(shape: &Shape, column: usize, class: ScalarType) -> SourceError {
+    SourceError::Mismatch {
+        what: format!(
+            "column {} holds {} values and values of another type",
+            shown(shape.name(column)),
+            class.name()
+        ),
+        remedy: "rows would be passed over: give the whole column one type (in a query, by CAST); \
+                 if its type was changed on purpose, begin again with a new poller name"
+            .into(),
     }
 }
 
