@@ -11,6 +11,7 @@ mod reading;
 pub mod report;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::try_join;
 
@@ -31,6 +32,8 @@ use deliver::{NotDelivered, deliver};
 use keeper::{Claimed, Keeper, Lease, Standing, claim};
 use reading::{Unsent, load_document, read_after, read_unsent};
 use report::{Outcome, Tally, TickError, TickReport};
+
+const LONGEST_LOOK: Duration = Duration::from_secs(30);
 
 /// A poller with everything it needs to run.
 #[derive(Debug)]
@@ -63,6 +66,18 @@ impl Poller {
                 None => format!("{}: nothing committed yet", self.state_key),
             },
         })
+    }
+
+    /// Whether there is something to deliver, found out as a tick would; delivers nothing.
+    pub async fn has_rows(&self) -> Result<bool, TickError> {
+        let budget = Budget::starting(self.clock.monotonic(), Some(LONGEST_LOOK));
+        let standing = load_document(self).await?;
+        let document = match standing {
+            Some(standing) => standing.document,
+            None => StateDocument::first(&self.name, &self.fingerprint, None),
+        };
+        let unsent = read_unsent(self, &document, document.position(), &budget).await?;
+        Ok(unsent.is_some())
     }
 }
 

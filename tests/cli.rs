@@ -240,6 +240,23 @@ async fn check_grades_a_damaged_state_as_a_failure() {
     );
 }
 
+#[tokio::test]
+async fn check_fails_where_the_next_tick_would() {
+    let world = World::with_orders(json!({})).await.rows(2).await;
+    let said = check(&world, &[]);
+    let rows = "PASS  orders  next rows: there are rows to deliver";
+    assert!(said.stdout.contains(rows), "{}", said.stdout);
+    assert_eq!(world.serve().await.tick("Orders").await.status, 200);
+    let mut writer = world.writer().await;
+    writer
+        .sql("UPDATE orders SET seq = 'text' WHERE id = 1")
+        .await;
+    let said = check(&world, &[]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let next = "FAIL  orders  next rows: column \"seq\" holds integer values and values of another";
+    assert!(said.stdout.contains(next), "{}", said.stdout);
+}
+
 /// `dbtick schema | head -1`
 #[tokio::test]
 async fn a_reader_that_has_seen_enough_is_no_reason_to_panic() {

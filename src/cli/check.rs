@@ -139,27 +139,30 @@ fn table(lines: &[Line]) -> Table {
     table
 }
 
-/// The database, then the state.
+/// The database, the state, and what a tick would read between the two.
 async fn grade(poller: &Poller) -> Vec<Line> {
+    let say = |grade, subject: &str, text: &str| line(&poller.name, grade, subject, &text);
     let mut lines = Vec::new();
-    match poller.source.describe().await {
+    let described = poller.source.describe().await;
+    match &described {
         Ok(description) => {
-            for finding in description.findings {
-                lines.push(line(
-                    &poller.name,
-                    finding.grade,
-                    finding.subject,
-                    &finding.text,
-                ));
-            }
+            let findings = description.findings.iter();
+            lines.extend(findings.map(|found| say(found.grade, found.subject, &found.text)));
         }
-        Err(error) => lines.push(line(&poller.name, Grade::Fail, "source", &chain(&error))),
+        Err(error) => lines.push(say(Grade::Fail, "source", &chain(error))),
     }
-    let (grade, text) = match poller.standing().await {
-        Ok(sentence) => (Grade::Pass, sentence),
-        Err(error) => (Grade::Fail, error.story()),
-    };
-    lines.push(line(&poller.name, grade, "state", &text));
+    let standing = poller.standing().await;
+    match &standing {
+        Ok(sentence) => lines.push(say(Grade::Pass, "state", sentence)),
+        Err(error) => lines.push(say(Grade::Fail, "state", &error.story())),
+    }
+    if described.is_ok() && standing.is_ok() {
+        lines.push(match poller.has_rows().await {
+            Ok(true) => say(Grade::Pass, "next rows", "there are rows to deliver"),
+            Ok(false) => say(Grade::Pass, "next rows", "nothing new"),
+            Err(error) => say(Grade::Fail, "next rows", &error.story()),
+        });
+    }
     lines
 }
 
