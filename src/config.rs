@@ -45,8 +45,8 @@ pub struct Poller {
 pub struct SourceConfig {
     /// The app setting that holds the connection; errors name it instead of its value.
     pub connection_name: String,
-    /// The connection as configured, without a password: what the fingerprint hashes. A file stays
-    /// as it is written, so that moving the app does not change it.
+    /// Which database it is, without a password: what the fingerprint hashes. A file by its full
+    /// path, because every app may have an `orders.db`.
     pub connection_identity: String,
     pub connection: Connection,
     pub rows: Rows,
