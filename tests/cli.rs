@@ -241,6 +241,25 @@ async fn check_grades_a_damaged_state_as_a_failure() {
 }
 
 #[tokio::test]
+async fn check_warns_of_a_retry_policy_of_the_host() {
+    let world = World::with_orders(json!({})).await;
+    assert!(!check(&world, &[]).stdout.contains("WARN  orders  retry"));
+    let file = world.app().join("Orders/function.json");
+    let mut function: Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    function["retry"] =
+        json!({ "strategy": "fixedDelay", "maxRetryCount": 3, "delayInterval": "00:00:10" });
+    std::fs::write(&file, function.to_string()).unwrap();
+    let said = check(&world, &[]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(
+        said.stdout.contains("WARN  orders  retry"),
+        "{}",
+        said.stdout
+    );
+}
+
+#[tokio::test]
 async fn check_fails_where_the_next_tick_would() {
     let world = World::with_orders(json!({})).await.rows(2).await;
     let said = check(&world, &[]);

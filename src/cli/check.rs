@@ -69,6 +69,11 @@ impl Check {
                 continue;
             };
             for config in &function.pollers {
+                if function.retry {
+                    let text = "the host repeats a failed tick by its retry policy; the next tick \
+                                comes anyway, so the policy only multiplies the tries: remove it";
+                    lines.push(line(&config.name, Grade::Warn, "retry", &text));
+                }
                 if let Some(interval) = delays.get(name) {
                     lines.push(visibility(&config.name, interval));
                 }
