@@ -64,3 +64,29 @@ async fn ids_that_are_given_again_and_keys_that_are_not_unique_are_warned_about(
     let found = describe("CREATE TABLE t (c INT NOT NULL, k INT NOT NULL)", "c", "k").await;
     assert_eq!(grade(&found, "key").unwrap().0, Grade::Warn);
 }
+
+#[tokio::test]
+async fn cursors_of_text_and_queries_that_cut_off_rows_are_warned_about() {
+    let schema =
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, c TEXT NOT NULL); INSERT INTO t VALUES (1, '8')";
+    let (late, text) = grade(&describe(schema, "c", "id").await, "late rows").unwrap();
+    assert_eq!(late, Grade::Warn);
+    assert!(text.contains("'10' comes before '9'"), "{text}");
+
+    let fixture = Fixture::sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)").await;
+    for (query, expected) in [
+        ("SELECT id FROM t", None),
+        ("SELECT id FROM t ORDER BY id LIMIT 2", Some("LIMIT")),
+        ("SELECT id FROM t UNION ALL SELECT id FROM t", Some("UNION")),
+    ] {
+        let source = open(&fixture.query(query, &["id"], &["id"]));
+        let found = grade(&source.describe().await.unwrap(), "query");
+        match expected {
+            None => assert_eq!(found, None, "{query}"),
+            Some(word) => assert!(
+                found.is_some_and(|(_, text)| text.contains(word)),
+                "{query}"
+            ),
+        }
+    }
+}
