@@ -27,7 +27,7 @@ pub use memory::MemoryStore;
 /// - Losing is an answer ([`Swap::Lost`]), not an error. An error says whether the write may have
 ///   happened ([`StoreError::Unknown`]) or surely has not.
 /// - A load sees the latest completed write, whole.
-/// - Every call ends, well or badly, within a bounded time.
+/// - A call may never be answered: callers bound it themselves.
 /// - A conditional write is never repeated behind the caller's back: a repeat would turn the
 ///   caller's own success into a loss.
 #[async_trait]

@@ -7,11 +7,11 @@ mod birth;
 pub mod budget;
 mod deliver;
 mod keeper;
+mod preview;
 mod reading;
 pub mod report;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::try_join;
 
@@ -33,8 +33,6 @@ use keeper::{Claimed, Keeper, Lease, Standing, claim};
 use reading::{Unsent, load_document, read_after, read_unsent};
 use report::{Outcome, Tally, TickError, TickReport};
 
-const LONGEST_LOOK: Duration = Duration::from_secs(30);
-
 /// A poller with everything it needs to run.
 #[derive(Debug)]
 pub struct Poller {
@@ -51,34 +49,6 @@ pub struct Poller {
     pub state_key: StoreKey,
     pub birth_marker: StoreKey,
     pub clock: Arc<dyn Clock>,
-}
-
-impl Poller {
-    /// Where this poller stands, in a sentence; reads only.
-    pub async fn standing(&self) -> Result<String, TickError> {
-        Ok(match load_document(self).await? {
-            None => format!(
-                "{} does not exist yet: the first tick creates it",
-                self.state_key
-            ),
-            Some(Standing { document, .. }) => match document.position() {
-                Some(position) => format!("{}: checkpoint at {position}", self.state_key),
-                None => format!("{}: nothing committed yet", self.state_key),
-            },
-        })
-    }
-
-    /// Whether there is something to deliver, found out as a tick would; delivers nothing.
-    pub async fn has_rows(&self) -> Result<bool, TickError> {
-        let budget = Budget::starting(self.clock.monotonic(), Some(LONGEST_LOOK));
-        let standing = load_document(self).await?;
-        let document = match standing {
-            Some(standing) => standing.document,
-            None => StateDocument::first(&self.name, &self.fingerprint, None),
-        };
-        let unsent = read_unsent(self, &document, document.position(), &budget).await?;
-        Ok(unsent.is_some())
-    }
 }
 
 pub async fn tick(poller: &Poller, budget: Budget) -> TickReport {
@@ -109,7 +79,7 @@ async fn run(
 ) -> Result<Outcome, TickError> {
     let standing = match load_document(poller).await? {
         Some(standing) => standing,
-        None => match first_standing(poller, &mut progress.tally.writes).await? {
+        None => match first_standing(poller, &budget, &mut progress.tally.writes).await? {
             Some(standing) => standing,
             None => return Ok(Outcome::Started),
         },

@@ -240,6 +240,55 @@ async fn check_grades_a_damaged_state_as_a_failure() {
     );
 }
 
+/// Each: what is done to an app that has run, and what check must then say.
+#[tokio::test]
+async fn check_fails_for_every_reason_that_fails_a_tick() {
+    fn vanish(world: &World) {
+        std::fs::remove_file(world.state("orders").path).unwrap();
+    }
+    fn change(world: &World) {
+        let file = world.app().join("Orders/function.json");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let changed = text.replace("\"cursor\":\"seq\"", "\"cursor\":\"id\"");
+        assert_ne!(text, changed);
+        std::fs::write(&file, changed).unwrap();
+    }
+    let cases = [
+        (
+            vanish as fn(&World),
+            "FAIL  orders  state: state/app/orders.json: the state document is gone",
+        ),
+        (
+            change,
+            "FAIL  orders  next rows: the source definition has changed",
+        ),
+    ];
+    for (done, expected) in cases {
+        let world = World::with_orders(json!({})).await.rows(1).await;
+        assert_eq!(world.serve().await.tick("Orders").await.status, 200);
+        assert_eq!(check(&world, &[]).code, Some(0));
+        done(&world);
+        let said = check(&world, &[]);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.stdout.contains(expected), "{}", said.stdout);
+        assert_eq!(world.serve().await.tick("Orders").await.status, 500);
+    }
+}
+
+#[tokio::test]
+async fn check_promises_no_rows_that_start_now_leaves_out() {
+    let world = World::with_orders(json!({ "source": { "start": "now" } }))
+        .await
+        .rows(1)
+        .await;
+    let said = check(&world, &[]);
+    assert!(
+        said.stdout.contains("are not delivered (start: now)"),
+        "{}",
+        said.stdout
+    );
+}
+
 #[tokio::test]
 async fn check_warns_of_a_retry_policy_of_the_host() {
     let world = World::with_orders(json!({})).await;

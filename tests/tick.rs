@@ -664,6 +664,18 @@ mod stopping {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_database_that_hangs_cannot_hold_up_start_now() {
+        let mut world = World::with_rows(6);
+        world.function_timeout = 60 * SECOND;
+        world.start = Start::Now;
+        world.source.will([Read::Hangs]);
+        let tick = tokio::time::timeout(world.function_timeout, world.tick());
+        let report = tick.await.expect("a tick ends before the host ends it");
+        assert!(matches!(failed(report), TickError::Source(_)));
+        assert!(world.store.document().is_none(), "no \"now\" was made up");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_state_store_that_does_not_answer_cannot_outlast_the_budget() {
         // The first load, and the birth marker, beside which heartbeats would go on for ever.
         for marker in [false, true] {

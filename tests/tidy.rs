@@ -54,7 +54,10 @@ fn listed<'a>(text: &'a str, from: &str, item: &str) -> BTreeSet<&'a str> {
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--locked", "--offline"])
-        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .arg(format!(
+            "--filter-platform={}-unknown-linux-gnu",
+            std::env::consts::ARCH
+        ))
         .current_dir(root())
         .output()
         .unwrap();

@@ -162,9 +162,8 @@ async fn grade(poller: &Poller) -> Vec<Line> {
         Err(error) => lines.push(say(Grade::Fail, "state", &error.story())),
     }
     if described.is_ok() && standing.is_ok() {
-        lines.push(match poller.has_rows().await {
-            Ok(true) => say(Grade::Pass, "next rows", "there are rows to deliver"),
-            Ok(false) => say(Grade::Pass, "next rows", "nothing new"),
+        lines.push(match poller.next_rows().await {
+            Ok(sentence) => say(Grade::Pass, "next rows", &sentence),
             Err(error) => say(Grade::Fail, "next rows", &error.story()),
         });
     }

@@ -7,6 +7,7 @@
 use bytes::Bytes;
 
 use super::Poller;
+use super::budget::Budget;
 use super::keeper::Standing;
 use super::reading::{answered, load, load_document, may_try_again, pause, read_last};
 use super::report::TickError;
@@ -18,15 +19,11 @@ use crate::store::StoreKey;
 /// been written down.
 pub(super) async fn first_standing(
     poller: &Poller,
+    budget: &Budget,
     writes: &mut u64,
 ) -> Result<Option<Standing>, TickError> {
-    if load(poller, &poller.birth_marker).await?.is_some() {
-        // Another instance may have begun since the document was looked for: losing that race is
-        // normal (C3), and an alarm here would send somebody to reset a healthy poller.
-        let standing = load_document(poller).await?;
-        return standing.map(Some).ok_or_else(|| TickError::DocumentGone {
-            key: poller.state_key.to_string(),
-        });
+    if let Some(standing) = refuse_if_born(poller).await? {
+        return Ok(Some(standing));
     }
     match poller.start {
         Start::Beginning => Ok(Some(Standing {
@@ -35,15 +32,34 @@ pub(super) async fn first_standing(
             clock: None,
         })),
         Start::Now => {
-            write_down_now(poller, writes).await?;
+            write_down_now(poller, budget, writes).await?;
             Ok(None)
         }
     }
 }
 
+/// A document that is missing although the poller has run is an alarm. Another instance may have
+/// begun since it was looked for, though: losing that race is normal (C3), and its document is
+/// returned, because an alarm would send somebody to reset a healthy poller.
+pub(super) async fn refuse_if_born(poller: &Poller) -> Result<Option<Standing>, TickError> {
+    if load(poller, &poller.birth_marker).await?.is_none() {
+        return Ok(None);
+    }
+    match load_document(poller).await? {
+        Some(standing) => Ok(Some(standing)),
+        None => Err(TickError::DocumentGone {
+            key: poller.state_key.to_string(),
+        }),
+    }
+}
+
 /// "Now" must not move with every tick that finds nothing, so it is stored at once.
-async fn write_down_now(poller: &Poller, writes: &mut u64) -> Result<(), TickError> {
-    let last = read_last(poller).await?;
+async fn write_down_now(
+    poller: &Poller,
+    budget: &Budget,
+    writes: &mut u64,
+) -> Result<(), TickError> {
+    let last = read_last(poller, budget).await?;
     let start = last.map(|position| CursorMark::new(position, &poller.key_columns));
     let body = first_document(poller, start).to_bytes().into();
     // Lost: another instance has written down a "now" of its own, which is as good, or an earlier

@@ -73,7 +73,7 @@ pub(super) struct Keeper<'a> {
 #[derive(Debug)]
 struct Request {
     step: Step,
-    /// Told whether the poller has been paused meanwhile.
+    /// Gets the document as it was written; an operator may have paused it meanwhile.
     done: oneshot::Sender<StateDocument>,
 }
 

@@ -87,10 +87,7 @@ async fn read_page(
         let writer = PageWriter::new(&poller.name, max_rows.get(), max_bytes.get());
         let read = poller.source.read(after, writer, max_wait);
         let Ok(result) = timeout_at(budget.abandon_at(), read).await else {
-            return Err(SourceError::Unreachable {
-                context: "no answer before the time budget of the invocation was spent".to_owned(),
-                cause: None,
-            });
+            return Err(too_late());
         };
         match result {
             Err(SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
@@ -103,16 +100,29 @@ async fn read_page(
 }
 
 /// Where the table ends now.
-pub(super) async fn read_last(poller: &Poller) -> Result<Option<Position>, SourceError> {
+pub(super) async fn read_last(
+    poller: &Poller,
+    budget: &Budget,
+) -> Result<Option<Position>, SourceError> {
     let mut tries = 0;
     loop {
-        match poller.source.last().await {
+        let Ok(result) = timeout_at(budget.abandon_at(), poller.source.last()).await else {
+            return Err(too_late());
+        };
+        match result {
             Err(SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
                 pause(poller, tries).await;
                 tries += 1;
             }
             result => return result,
         }
+    }
+}
+
+fn too_late() -> SourceError {
+    SourceError::Unreachable {
+        context: "no answer before the time budget of the invocation was spent".to_owned(),
+        cause: None,
     }
 }
 

@@ -104,6 +104,21 @@ impl Outcome {
             Self::Started => "started",
         }
     }
+
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Idle => "nothing new".to_owned(),
+            Self::Drained => "drained".to_owned(),
+            Self::BudgetSpent => "time budget spent, the next tick goes on".to_owned(),
+            Self::HeldElsewhere { owner } => {
+                format!("the lease is held by {owner}, nothing to do here")
+            }
+            Self::Paused => "paused".to_owned(),
+            Self::NotBefore { until } => format!("the receiver asked to wait until {until}"),
+            Self::Started => "starts from now".to_owned(),
+        }
+    }
 }
 
 impl TickError {
@@ -160,22 +175,7 @@ impl TickReport {
         };
         let poller = &self.poller;
         match &self.result {
-            Ok(outcome) => {
-                let what = match outcome {
-                    Outcome::Idle => "nothing new".to_owned(),
-                    Outcome::Drained => "drained".to_owned(),
-                    Outcome::BudgetSpent => "time budget spent, the next tick goes on".to_owned(),
-                    Outcome::HeldElsewhere { owner } => {
-                        format!("the lease is held by {owner}, nothing to do here")
-                    }
-                    Outcome::Paused => "paused".to_owned(),
-                    Outcome::NotBefore { until } => {
-                        format!("the receiver asked to wait until {until}")
-                    }
-                    Outcome::Started => "starts from now".to_owned(),
-                };
-                format!("{poller}: {what}{done}")
-            }
+            Ok(outcome) => format!("{poller}: {}{done}", outcome.sentence()),
             Err(error) => format!("{poller}: {}{done}", error.story()),
         }
     }

@@ -1,0 +1,55 @@
+//! What the next tick would find, without claiming, delivering or writing: for `dbtick check`.
+
+use std::time::Duration;
+
+use super::birth::refuse_if_born;
+use super::budget::Budget;
+use super::keeper::Standing;
+use super::reading::{load_document, read_unsent};
+use super::report::TickError;
+use super::{Poller, reason_to_stop};
+use crate::config::Start;
+use crate::model::state::StateDocument;
+
+const LONGEST_LOOK: Duration = Duration::from_secs(30);
+
+impl Poller {
+    /// Where this poller stands, in a sentence.
+    pub async fn standing(&self) -> Result<String, TickError> {
+        let key = &self.state_key;
+        let Some(Standing { document, .. }) = load_document(self).await? else {
+            refuse_if_born(self).await?;
+            return Ok(format!(
+                "{key} does not exist yet: the first tick creates it"
+            ));
+        };
+        Ok(match document.position() {
+            Some(position) => format!("{key}: checkpoint at {position}"),
+            None => format!("{key}: nothing committed yet"),
+        })
+    }
+
+    /// What it would deliver, in a sentence; refused for every reason that would fail a tick.
+    pub async fn next_rows(&self) -> Result<String, TickError> {
+        let document = match load_document(self).await? {
+            Some(standing) => {
+                if let Some(outcome) = reason_to_stop(self, &standing)? {
+                    return Ok(outcome.sentence());
+                }
+                standing.document
+            }
+            None => StateDocument::first(&self.name, &self.fingerprint, None),
+        };
+        let budget = Budget::starting(self.clock.monotonic(), Some(LONGEST_LOOK));
+        let unsent = read_unsent(self, &document, document.position(), &budget).await?;
+        let is_new = document.position().is_none() && document.is_newborn();
+        Ok(match unsent {
+            Some(_) if is_new && self.start == Start::Now => {
+                "rows that are there before the first tick are not delivered (start: now)"
+            }
+            Some(_) => "there are rows to deliver",
+            None => "nothing new",
+        }
+        .to_owned())
+    }
+}
