@@ -6,7 +6,7 @@
 
 use data_encoding::BASE64;
 use sqlx::sqlite::SqliteValueRef;
-use sqlx::{Decode, TypeInfo, ValueRef};
+use sqlx::{Decode, Sqlite, TypeInfo, ValueRef};
 
 use super::json;
 use crate::model::position::Scalar;
@@ -54,10 +54,10 @@ impl<'r> Stored<'r> {
         }
         let class = value.type_info();
         let stored = match class.name() {
-            "INTEGER" => i64::decode(value).map(Self::Integer),
-            "REAL" => f64::decode(value).map(Self::Real),
-            "TEXT" => <&[u8]>::decode(value).map(Self::text),
-            _ => <&[u8]>::decode(value).map(Self::Blob),
+            "INTEGER" => <i64 as Decode<Sqlite>>::decode(value).map(Self::Integer),
+            "REAL" => <f64 as Decode<Sqlite>>::decode(value).map(Self::Real),
+            "TEXT" => <&[u8] as Decode<Sqlite>>::decode(value).map(Self::text),
+            _ => <&[u8] as Decode<Sqlite>>::decode(value).map(Self::Blob),
         };
         stored.map_err(sqlx::Error::Decode)
     }
