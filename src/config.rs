@@ -26,6 +26,7 @@ pub use fingerprint::fingerprint;
 pub use schema::schema;
 pub use settings::{SettingError, Settings};
 
+use crate::model::position::Scalar;
 use secret::SecretUrl;
 
 /// One poller, ready to run.
@@ -59,6 +60,51 @@ pub struct SourceConfig {
     pub filter: Option<String>,
     pub start: Start,
     pub nulls: NullPolicy,
+    pub deletes: Deletes,
+    pub outbox: Option<Outbox>,
+}
+
+/// How deleted rows are noticed (B6).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Deletes {
+    /// Not at all.
+    #[default]
+    Unseen,
+    /// By a column that is set in them.
+    Soft(String),
+    /// By a table that a trigger fills, merged in the order of the cursor.
+    Tombstones(Tombstones),
+}
+
+/// As many cursor and key columns as the source has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tombstones {
+    pub schema: Option<String>,
+    pub table: String,
+    pub cursor: Vec<String>,
+    pub key: Vec<String>,
+}
+
+/// A table of messages.
+#[derive(Debug, Clone)]
+pub struct Outbox {
+    pub payload: String,
+    pub clean_up: Option<CleanUp>,
+}
+
+/// What happens to delivered rows after the commit, over a connection that may write.
+#[derive(Debug, Clone)]
+pub struct CleanUp {
+    pub connection_name: String,
+    pub connection: Connection,
+    pub how: CleanUpHow,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CleanUpHow {
+    Delete,
+    /// The current time is written into this column.
+    Mark(String),
 }
 
 /// Which database, and how to reach it.
@@ -78,10 +124,12 @@ pub enum Rows {
 }
 
 /// Where a poller without state begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     Beginning,
     Now,
+    /// With the first row whose cursor is this one or greater.
+    From(Scalar),
 }
 
 /// What to do about rows whose cursor is NULL (B4).

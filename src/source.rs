@@ -16,7 +16,7 @@ use async_trait::async_trait;
 
 use crate::config::{Connection, SourceConfig};
 use crate::model::page::{Page, PageWriter};
-use crate::model::position::Position;
+use crate::model::position::{Position, Scalar};
 
 /// The source that a configuration asks for; nothing is opened before it is read.
 #[must_use]
@@ -47,8 +47,9 @@ pub trait Source: Debug + Send + Sync {
         max_wait: Duration,
     ) -> Result<ReadPage, SourceError>;
 
-    /// The position of the last row there is now; where `start: now` begins.
-    async fn last(&self) -> Result<Option<Position>, SourceError>;
+    /// The position of the last row there is now, where `start: now` begins; or of the last one whose
+    /// cursor is less than `below`.
+    async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError>;
 
     /// What the table looks like, verified against the configuration.
     async fn describe(&self) -> Result<Description, SourceError>;

@@ -40,7 +40,7 @@ impl Parts {
             fingerprint: fingerprint(&config.source),
             owner: app.owner_prefix(),
             key_columns: config.source.key.clone(),
-            start: config.source.start,
+            start: config.source.start.clone(),
             batch: config.batch,
             lease: config.lease,
             source: source::open(&config.source),

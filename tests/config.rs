@@ -147,7 +147,7 @@ fn the_smallest_poller_gets_every_default() {
         (&["updated_at".to_owned()][..], &["id".to_owned()][..])
     );
     assert_eq!(
-        (source.start, source.nulls),
+        (source.start.clone(), source.nulls),
         (Start::Beginning, NullPolicy::Fail)
     );
     assert_eq!((&source.columns, &source.filter), (&None, &None));
@@ -217,7 +217,7 @@ fn every_key_reaches_the_poller() {
     );
     assert_eq!(source.filter.as_deref(), Some("name LIKE '%draft%'"));
     assert_eq!(
-        (source.start, source.nulls),
+        (source.start.clone(), source.nulls),
         (Start::Now, NullPolicy::Ignore)
     );
     assert_eq!(

@@ -200,14 +200,14 @@ async fn an_empty_table_is_at_its_end_and_has_no_last_row() {
     let source = open(&fixture.table("t", &["id"], &["id"]));
     let first = read(source.as_ref(), None, 10, MANY_BYTES).await.unwrap();
     assert!(first.end && first.page.is_empty());
-    assert_eq!(source.last().await.unwrap(), None);
+    assert_eq!(source.last(None).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn the_last_position_is_where_reading_ends() {
     let fixture = Fixture::sqlite(TIED).await;
     let source = open(&fixture.table("t", &["c"], &["id"]));
-    let last = source.last().await.unwrap().unwrap();
+    let last = source.last(None).await.unwrap().unwrap();
     assert_eq!(last.to_string(), "2026-01-01 (1000)");
     assert!(
         read(source.as_ref(), Some(&last), 10, MANY_BYTES)
@@ -226,7 +226,7 @@ async fn null_cursors_stop_the_read_or_are_left_out_by_policy() {
     .await;
     let mut config = fixture.table("t", &["c"], &["id"]);
     let source = open(&config);
-    let last = source.last().await.unwrap();
+    let last = source.last(None).await.unwrap();
     fixture.run("INSERT INTO t VALUES (3, NULL)").await;
     for after in [None, last.as_ref()] {
         let error = read(source.as_ref(), after, 10, MANY_BYTES)

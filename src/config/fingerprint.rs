@@ -50,7 +50,7 @@ pub fn fingerprint(source: &SourceConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Connection, NullPolicy, Start};
+    use crate::config::{Connection, Deletes, NullPolicy, Start};
 
     fn source() -> SourceConfig {
         SourceConfig {
@@ -69,6 +69,8 @@ mod tests {
             filter: None,
             start: Start::Beginning,
             nulls: NullPolicy::Fail,
+            deletes: Deletes::Unseen,
+            outbox: None,
         }
     }
 

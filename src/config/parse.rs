@@ -3,6 +3,7 @@
 //! A function returns `None` only after it has recorded why.
 
 mod connection;
+mod deletes;
 mod limits;
 mod source;
 mod state;

@@ -77,6 +77,10 @@ pub(super) struct Source {
     pub(super) start: Option<Start>,
     /// What to do about rows whose cursor is NULL; `fail` unless told.
     pub(super) nulls: Option<Nulls>,
+    /// How deleted rows are noticed; without it they are not.
+    pub(super) deletes: Option<Deletes>,
+    /// The table is an outbox: one column is the message.
+    pub(super) outbox: Option<Outbox>,
 }
 
 /// One name, or several.
@@ -88,12 +92,97 @@ pub(super) enum Names {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(untagged)]
 pub(super) enum Start {
+    Word(StartWord),
+    From(StartFrom),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum StartWord {
     /// With the first row of the table.
     Beginning,
     /// With the first change after the first tick.
     Now,
+}
+
+/// With the first row whose cursor is this one or greater.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct StartFrom {
+    /// A value of the cursor; a number, or text as events show it.
+    pub(super) from: CursorValue,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum CursorValue {
+    Integer(i64),
+    Text(#[schemars(length(min = 1))] String),
+}
+
+/// How deleted rows are noticed: by one of these.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Deletes {
+    /// A column that is set in deleted rows: not NULL, not false, not zero. Setting it must move the
+    /// cursor too.
+    #[schemars(length(min = 1))]
+    pub(super) soft: Option<String>,
+    pub(super) tombstones: Option<Tombstones>,
+}
+
+/// A table in which a trigger writes down what was deleted.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Tombstones {
+    /// `table` or `schema.table`.
+    #[schemars(length(min = 1))]
+    pub(super) table: String,
+    /// Its column or columns that continue the cursor; named as in the table unless told.
+    pub(super) cursor: Option<Names>,
+    /// Its column or columns with the key of the deleted row; named as in the table unless told.
+    pub(super) key: Option<Names>,
+}
+
+/// The table is an outbox: one column is the message.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Outbox {
+    /// The column that is delivered as `data`, as it is.
+    #[schemars(length(min = 1))]
+    pub(super) payload: String,
+    /// What happens to delivered rows after the commit; `keep` unless told.
+    pub(super) clean_up: Option<CleanUp>,
+    /// The app setting whose connection may clean up; `source.connection` unless told.
+    #[schemars(length(min = 1))]
+    pub(super) connection: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum CleanUp {
+    Word(CleanUpWord),
+    Mark(Mark),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum CleanUpWord {
+    /// They stay as they are.
+    Keep,
+    /// They are deleted.
+    Delete,
+}
+
+/// The current time is written into a column of theirs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Mark {
+    /// A column for a time, NULL until then; never the cursor.
+    #[schemars(length(min = 1))]
+    pub(super) mark: String,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -47,6 +47,16 @@ pub struct PageWriter {
     max_bytes: usize,
 }
 
+/// What to do with a row that would exceed the page's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// It begins the next page.
+    Limited,
+    /// It has the position of the row before it, and must not be parted from it: a page that begins
+    /// behind that position would pass it over.
+    Taken,
+}
+
 /// Whether a row was taken into the page, or belongs to the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
@@ -127,9 +137,22 @@ impl PageWriter {
     }
 
     /// Appends one event. The three closures write the JSON of the cursor, of the key object and
-    /// of the data object. A row larger than a whole page still gets a page of its own.
+    /// of the data. A row larger than a whole page still gets a page of its own.
     pub fn push(
         &mut self,
+        op: Op,
+        position: Position,
+        cursor: impl FnOnce(&mut Vec<u8>),
+        key: impl FnOnce(&mut Vec<u8>),
+        data: impl FnOnce(&mut Vec<u8>),
+    ) -> Taken {
+        self.push_into(Room::Limited, op, position, cursor, key, data)
+    }
+
+    /// Like [`push`](Self::push), for a row that may have to stay with the one before it.
+    pub fn push_into(
+        &mut self,
+        room: Room,
         op: Op,
         position: Position,
         cursor: impl FnOnce(&mut Vec<u8>),
@@ -152,7 +175,8 @@ impl PageWriter {
         data(out);
         out.push(b'}');
 
-        if out.len() > self.max_bytes && !self.page.events.is_empty() {
+        let too_large = out.len() > self.max_bytes && !self.page.events.is_empty();
+        if too_large && room == Room::Limited {
             out.truncate(start);
             return Taken::NoRoom;
         }

@@ -11,12 +11,14 @@
 //!
 //! Columns are always qualified: SQLite reads an unknown `"name"` as a string, never `t."name"`.
 
+mod arm;
 mod index;
 
 use std::fmt::Write as _;
 
 use super::fragment::Fragment;
 use crate::model::position::ScalarType;
+use arm::Arm;
 
 /// Whose SQL is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +60,31 @@ pub(super) struct Keyset {
     pub(super) order: Vec<usize>,
     /// Indices into `columns`: rows where one of these is NULL are left out.
     pub(super) present: Vec<usize>,
+    /// With them, one more column is selected behind the others: whether the row is a tombstone.
+    pub(super) tombstones: Option<Tombstones>,
 }
 
-/// SQL, and which values of a position its parameters are: places in [`Keyset::order`], one for
-/// each parameter from the first on. A limit is one more parameter behind them.
+/// A table of deleted keys in the order of the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tombstones {
+    pub(super) from: From,
+    /// What it has for each column that is selected; all of those in the order.
+    pub(super) names: Vec<Option<String>>,
+}
+
+/// SQL, and what its parameters are, from the first on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Statement {
     pub(super) sql: String,
-    pub(super) values: Vec<usize>,
+    pub(super) parameters: Vec<Parameter>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parameter {
+    /// The value of a position at this place of [`Keyset::order`].
+    Value(usize),
+    /// How many rows at most.
+    Limit,
 }
 
 impl Column {
@@ -88,60 +107,49 @@ enum Direction {
 }
 
 impl Keyset {
-    /// The next rows in order, behind a position or from the beginning. Takes a limit.
+    /// The next rows in order, behind a position or from the beginning.
     pub(super) fn page(&self, after: bool) -> Statement {
         let mut parameters = Parameters::of(self.dialect);
-        let mut sql = match (after, self.dialect) {
-            (false, _) => self.ordered(&[], Direction::Ascending),
-            (true, Dialect::Sqlite) => {
-                let branches: Vec<_> = (1..=self.order.len())
-                    .rev()
-                    .map(|width| self.select(&self.branch(width, &mut parameters)))
-                    .collect();
-                let mut sql = branches.join("\nUNION ALL\n");
-                self.push_order_of_union(&mut sql);
-                sql
-            }
-            (true, Dialect::Postgres) => {
-                let condition = self.row_values(&mut parameters);
-                self.ordered(&[condition], Direction::Ascending)
-            }
-            (true, Dialect::MySql) => {
-                let branches: Vec<_> = (1..=self.order.len())
-                    .map(|width| self.branch(width, &mut parameters).join(" AND "))
-                    .collect();
-                let condition = format!("(({}))", branches.join(") OR ("));
-                self.ordered(&[condition], Direction::Ascending)
-            }
+        let mut sql = match (self.dialect, &self.tombstones) {
+            (Dialect::Sqlite, _) => self.union_of_branches(after, &mut parameters),
+            (_, None) => self.range(self.main(), after, &mut parameters),
+            (_, Some(_)) => self.union_of_arms(after, &mut parameters),
         };
         push(&mut sql, format_args!("\nLIMIT {}", parameters.limit()));
         parameters.finish(sql)
     }
 
-    /// The row that is last in order.
-    pub(super) fn last(&self) -> String {
+    /// The row that is last in order; of those whose cursor is less than the first value of a
+    /// position, with `below`. Tombstones do not count: where they end, nothing begins.
+    pub(super) fn last(&self, below: bool) -> Statement {
+        let mut parameters = Parameters::of(self.dialect);
+        let main = self.main();
         // PostgreSQL puts NULLs last, where they are no position.
-        let conditions: Vec<_> = match self.dialect {
+        let mut conditions: Vec<_> = match self.dialect {
             Dialect::Postgres => self
                 .order
                 .iter()
                 .filter(|column| self.columns[**column].nullable)
-                .map(|column| format!("{} IS NOT NULL", self.column(*column)))
+                .map(|column| format!("{} IS NOT NULL", main.column(*column)))
                 .collect(),
             Dialect::Sqlite | Dialect::MySql => Vec::new(),
         };
-        let mut sql = self.ordered(&conditions, Direction::Descending);
-        sql.push_str("\nLIMIT 1");
-        sql
+        if below {
+            let cursor = main.compared(self.order[0]);
+            conditions.push(format!("{cursor} < {}", main.value(0, &mut parameters)));
+        }
+        let order = self.order_by(Direction::Descending, |at| main.column(at));
+        let sql = format!("{}{order}\nLIMIT 1", main.select(&conditions));
+        parameters.finish(sql)
     }
 
     /// How many rows have a NULL in this column, counted up to the limit.
     pub(super) fn count_nulls(&self, column: usize) -> Statement {
-        let parameters = Parameters::of(self.dialect);
-        let conditions = [format!("{} IS NULL", self.column(column))];
+        let mut parameters = Parameters::of(self.dialect);
+        let conditions = [format!("{} IS NULL", self.main().column(column))];
         let sql = format!(
             "SELECT count(*) FROM (SELECT 1 {} LIMIT {}) AS n",
-            self.rows_where(&conditions),
+            self.main().rows_where(&conditions),
             parameters.limit()
         );
         parameters.finish(sql)
@@ -151,9 +159,10 @@ impl Keyset {
     /// among the rows equal to the position in all columns before.
     pub(super) fn hidden_null(&self, place: usize) -> Statement {
         let mut parameters = Parameters::of(self.dialect);
-        let mut conditions = self.equal(place, &mut parameters);
-        conditions.push(format!("{} IS NULL", self.column(self.order[place])));
-        let sql = format!("SELECT EXISTS (SELECT 1 {})", self.rows_where(&conditions));
+        let main = self.main();
+        let mut conditions = main.equal(place, &mut parameters);
+        conditions.push(format!("{} IS NULL", main.column(self.order[place])));
+        let sql = format!("SELECT EXISTS (SELECT 1 {})", main.rows_where(&conditions));
         parameters.finish(sql)
     }
 
@@ -162,138 +171,76 @@ impl Keyset {
     /// columns; numbers sort before text before blobs, so each test is a range of the index.
     pub(super) fn other_class(&self, place: usize, class: ScalarType) -> Statement {
         let mut parameters = Parameters::of(self.dialect);
-        let column = self.compared(self.order[place]);
         let ranges: &[&str] = match class {
             ScalarType::Text | ScalarType::Moment(_) => &["< ''", ">= x''"],
             ScalarType::Bytes => &["< x''"],
             ScalarType::Integer | ScalarType::Decimal | ScalarType::Float => &[">= ''"],
         };
-        let tests: Vec<_> = ranges
-            .iter()
-            .map(|range| {
-                let mut conditions = self.equal(place, &mut parameters);
+        let mut tests = Vec::new();
+        for arm in self.arms() {
+            let column = arm.compared(self.order[place]);
+            for range in ranges {
+                let mut conditions = arm.equal(place, &mut parameters);
                 conditions.push(format!("{column} {range}"));
-                format!("EXISTS (SELECT 1 {})", self.rows_where(&conditions))
-            })
-            .collect();
+                tests.push(format!("EXISTS (SELECT 1 {})", arm.rows_where(&conditions)));
+            }
+        }
         parameters.finish(format!("SELECT {}", tests.join(" OR ")))
     }
 
-    fn ordered(&self, conditions: &[String], direction: Direction) -> String {
+    fn range(&self, arm: Arm<'_>, after: bool, parameters: &mut Parameters) -> String {
+        let behind: Vec<_> = after.then(|| arm.behind(parameters)).into_iter().collect();
+        let order = self.order_by(Direction::Ascending, |at| arm.column(at));
+        arm.select(&behind) + &order
+    }
+
+    /// Each arm in order and cut to the limit, merged: no more is sorted than two pages.
+    fn union_of_arms(&self, after: bool, parameters: &mut Parameters) -> String {
+        let arms: Vec<_> = self
+            .arms()
+            .map(|arm| {
+                let range = self.range(arm, after, parameters);
+                format!("({range}\nLIMIT {})", parameters.limit())
+            })
+            .collect();
+        let order = self.order_by(Direction::Ascending, |at| format!("u.c{at}"));
+        format!(
+            "SELECT u.* FROM (\n{}\n) AS u{order}, u.mark",
+            arms.join("\nUNION ALL\n")
+        )
+    }
+
+    fn union_of_branches(&self, after: bool, parameters: &mut Parameters) -> String {
+        let mut branches = Vec::new();
+        for arm in self.arms() {
+            match after {
+                false => branches.push(arm.select(&[])),
+                true => branches.extend(
+                    (1..=self.order.len())
+                        .rev()
+                        .map(|width| arm.select(&arm.branch(width, parameters))),
+                ),
+            }
+        }
+        // A union is ordered by number of the selected column.
+        let mut order = self.order_by(Direction::Ascending, |at| (at + 1).to_string());
+        if self.tombstones.is_some() {
+            push(&mut order, format_args!(", {}", self.columns.len() + 1));
+        }
+        branches.join("\nUNION ALL\n") + &order
+    }
+
+    fn order_by(&self, direction: Direction, term: impl Fn(usize) -> String) -> String {
         let suffix = match direction {
             Direction::Ascending => "",
             Direction::Descending => " DESC",
         };
-        let order = self.order.iter();
-        let terms: Vec<_> = order
-            .map(|column| self.compared(*column) + suffix)
-            .collect();
-        format!("{}\nORDER BY {}", self.select(conditions), terms.join(", "))
-    }
-
-    /// By number of the selected column, as a union must be ordered.
-    fn push_order_of_union(&self, sql: &mut String) {
-        let order = self.order.iter();
-        let terms: Vec<_> = order
-            .map(|column| self.columns[*column].collated((column + 1).to_string()))
-            .collect();
-        push(sql, format_args!("\nORDER BY {}", terms.join(", ")));
-    }
-
-    fn select(&self, conditions: &[String]) -> String {
-        let columns = self.columns.iter().enumerate();
-        let columns: Vec<_> = columns
-            .map(|(at, Column { wrapped, .. })| {
-                format!("{}{}{}", wrapped.0, self.column(at), wrapped.1)
-            })
-            .collect();
-        let mut conditions = conditions.to_vec();
-        let present = self.present.iter();
-        conditions.extend(present.map(|column| format!("{} IS NOT NULL", self.column(*column))));
-        format!(
-            "SELECT {} {}",
-            columns.join(", "),
-            self.rows_where(&conditions)
-        )
-    }
-
-    /// Line breaks end a comment that the fragment may still hold in its last line.
-    fn rows_where(&self, conditions: &[String]) -> String {
-        let mut sql = match &self.from {
-            From::Table { .. } => format!("FROM {}", self.qualifier()),
-            From::Query(query) => format!("FROM (\n{}\n) AS {}", query.sql(), self.qualifier()),
-        };
-        let filter = self
-            .filter
+        let terms: Vec<_> = self
+            .order
             .iter()
-            .map(|filter| format!("(\n{}\n)", filter.sql()));
-        let all: Vec<_> = conditions.iter().cloned().chain(filter).collect();
-        if !all.is_empty() {
-            push(&mut sql, format_args!(" WHERE {}", all.join(" AND ")));
-        }
-        sql
-    }
-
-    fn row_values(&self, parameters: &mut Parameters) -> String {
-        let columns: Vec<_> = self.order.iter().map(|at| self.compared(*at)).collect();
-        let values: Vec<_> = (0..self.order.len())
-            .map(|place| self.value(place, parameters))
+            .map(|&at| self.columns[at].collated(term(at)) + suffix)
             .collect();
-        format!("({}) > ({})", columns.join(", "), values.join(", "))
-    }
-
-    /// Equal in the first `width - 1` columns of the order and greater in the next.
-    fn branch(&self, width: usize, parameters: &mut Parameters) -> Vec<String> {
-        let mut conditions = self.equal(width - 1, parameters);
-        conditions.push(format!(
-            "{} > {}",
-            self.compared(self.order[width - 1]),
-            self.value(width - 1, parameters)
-        ));
-        conditions
-    }
-
-    fn equal(&self, width: usize, parameters: &mut Parameters) -> Vec<String> {
-        (0..width)
-            .map(|place| {
-                let column = self.compared(self.order[place]);
-                format!("{column} = {}", self.value(place, parameters))
-            })
-            .collect()
-    }
-
-    /// The parameter that is the position's value at a place of the order.
-    fn value(&self, place: usize, parameters: &mut Parameters) -> String {
-        let parameter = parameters.value(place);
-        match &self.columns[self.order[place]].cast {
-            Some(cast) => format!("CAST({parameter} AS {cast})"),
-            None => parameter,
-        }
-    }
-
-    fn column(&self, index: usize) -> String {
-        format!(
-            "{}.{}",
-            self.qualifier(),
-            self.dialect.quote(&self.columns[index].name)
-        )
-    }
-
-    fn compared(&self, index: usize) -> String {
-        self.columns[index].collated(self.column(index))
-    }
-
-    fn qualifier(&self) -> String {
-        match &self.from {
-            From::Table { schema, table } => {
-                format!(
-                    "{}.{}",
-                    self.dialect.quote(schema),
-                    self.dialect.quote(table)
-                )
-            }
-            From::Query(_) => self.dialect.quote("q"),
-        }
+        format!("\nORDER BY {}", terms.join(", "))
     }
 }
 
@@ -319,30 +266,29 @@ impl Dialect {
 /// Parameters in the order in which they are written.
 struct Parameters {
     dialect: Dialect,
-    values: Vec<usize>,
+    written: Vec<Parameter>,
 }
 
 impl Parameters {
     fn of(dialect: Dialect) -> Self {
         Self {
             dialect,
-            values: Vec::new(),
+            written: Vec::new(),
         }
     }
 
     fn value(&mut self, place: usize) -> String {
-        self.values.push(place);
-        self.placeholder(self.values.len())
+        self.next(Parameter::Value(place))
     }
 
-    /// Behind all values.
-    fn limit(&self) -> String {
-        self.placeholder(self.values.len() + 1)
+    fn limit(&mut self) -> String {
+        self.next(Parameter::Limit)
     }
 
-    fn placeholder(&self, number: usize) -> String {
+    fn next(&mut self, parameter: Parameter) -> String {
+        self.written.push(parameter);
         match self.dialect {
-            Dialect::Postgres => format!("${number}"),
+            Dialect::Postgres => format!("${}", self.written.len()),
             Dialect::Sqlite | Dialect::MySql => "?".to_owned(),
         }
     }
@@ -350,7 +296,7 @@ impl Parameters {
     fn finish(self, sql: String) -> Statement {
         Statement {
             sql,
-            values: self.values,
+            parameters: self.written,
         }
     }
 }

@@ -9,7 +9,7 @@ use futures_util::{Stream, TryStreamExt};
 use super::names::shown;
 use super::shape::{Codec, Shape, Unplaced};
 use super::{ReadPage, SourceError};
-use crate::model::page::{PageWriter, Taken};
+use crate::model::page::{PageWriter, Room, Taken};
 use crate::model::position::{Position, ScalarType};
 
 /// Why a page ended before its time.
@@ -39,10 +39,12 @@ pub(super) async fn fill<C: Codec>(
     let mut rows = pin!(rows);
     let mut deadline = pin!(tokio::time::sleep(max_wait));
     let mut held: Option<(Position, C::Row)> = None;
+    // A row and its tombstone may share a position.
+    let mut room = Room::Limited;
     loop {
         let next = tokio::select! {
             biased;
-            () = &mut deadline, if !writer.is_empty() => return Ok(closed(shape, writer, false)),
+            () = &mut deadline, if !writer.is_empty() && room == Room::Limited => return Ok(closed(shape, writer, false)),
             next = rows.try_next() => next,
         };
         let next = next.map_err(|error| Stopped::Failed(explain("reading a page", error)))?;
@@ -50,20 +52,23 @@ pub(super) async fn fill<C: Codec>(
             Some(row) => Some((placed(shape, &row, explain)?, row)),
             None => None,
         };
+        let mut twin = false;
         if let Some((position, row)) = held.take() {
-            if let Some((behind, _)) = &next {
+            if let Some((behind, other)) = &next {
                 one_class(shape, &position, behind).map_err(Stopped::Failed)?;
-                if *behind == position {
+                twin = *behind == position;
+                if twin && shape.op(other) == shape.op(&row) {
                     return Err(Stopped::Failed(not_unique(&position)));
                 }
             }
-            if shape.push(&mut writer, position, &row) == Taken::NoRoom {
+            if shape.push(&mut writer, position, &row, room) == Taken::NoRoom {
                 return Ok(closed(shape, writer, false));
             }
         }
+        room = if twin { Room::Taken } else { Room::Limited };
         match next {
             None => return Ok(closed(shape, writer, true)),
-            Some(_) if writer.is_full() => return Ok(closed(shape, writer, false)),
+            Some(_) if writer.is_full() && !twin => return Ok(closed(shape, writer, false)),
             Some(next) => held = Some(next),
         }
     }

@@ -5,8 +5,8 @@ use super::json;
 use super::keyset::Keyset;
 use super::names;
 use super::{SourceError, Types};
-use crate::config::SourceConfig;
-use crate::model::page::{Op, PageWriter, Taken};
+use crate::config::{Deletes, SourceConfig, Tombstones};
+use crate::model::page::{Op, PageWriter, Room, Taken};
 use crate::model::position::{Position, Scalar};
 
 /// Reads the values of one database's rows. Columns are numbered as they are selected.
@@ -25,7 +25,8 @@ pub(super) trait Codec: Send + Sync {
     /// The value as JSON; the row was found readable.
     fn write(&self, row: &Self::Row, column: usize, out: &mut Vec<u8>);
 
-    /// Whether a soft-delete column says so: neither NULL, nor false, nor zero.
+    /// Whether a soft-delete column says so: neither NULL, nor false, nor zero. Also asked of the
+    /// mark of tombstones, an integer behind all columns.
     fn is_set(&self, row: &Self::Row, column: usize) -> bool;
 
     /// The scalar that a parameter of this column must be; a position without types may hold it as
@@ -52,6 +53,8 @@ pub(super) struct Shape<C> {
     pub(super) key: Vec<usize>,
     /// Rows in which this column is set are deletions.
     pub(super) soft_delete: Option<usize>,
+    /// This column alone is the data, as it is.
+    pub(super) payload: Option<usize>,
     pub(super) types: Types,
     /// `"name":`, column by column.
     labels: Vec<Vec<u8>>,
@@ -60,6 +63,11 @@ pub(super) struct Shape<C> {
 /// A column as a catalogue has it.
 pub(super) trait Named {
     fn name(&self) -> &str;
+
+    /// As the catalogue spells it.
+    fn type_name(&self) -> &str;
+
+    fn nullable(&self) -> bool;
 }
 
 /// Columns that exist, and those of them that are selected.
@@ -70,6 +78,7 @@ pub(super) struct Selection<D> {
     pub(super) cursor: Vec<usize>,
     pub(super) key: Vec<usize>,
     pub(super) soft_delete: Option<usize>,
+    pub(super) payload: Option<usize>,
 }
 
 impl<D: Named + Clone> Selection<D> {
@@ -81,6 +90,7 @@ impl<D: Named + Clone> Selection<D> {
             cursor: Vec::new(),
             key: Vec::new(),
             soft_delete: None,
+            payload: None,
         };
         match &config.columns {
             Some(names) => drop(selection.take_all(names, known)?),
@@ -89,6 +99,12 @@ impl<D: Named + Clone> Selection<D> {
         selection.delivered = selection.taken.len();
         selection.cursor = selection.take_all(&config.cursor, known)?;
         selection.key = selection.take_all(&config.key, known)?;
+        if let Deletes::Soft(column) = &config.deletes {
+            selection.soft_delete = Some(selection.take(column, known)?);
+        }
+        if let Some(outbox) = &config.outbox {
+            selection.payload = Some(selection.take(&outbox.payload, known)?);
+        }
         Ok(selection)
     }
 
@@ -101,6 +117,38 @@ impl<D: Named + Clone> Selection<D> {
                 .filter(|column| !self.cursor.contains(column)),
         );
         order
+    }
+
+    /// What a tombstone table has for each selected column. Its cursor and key must be of the types of
+    /// the source's, or the two could not be merged, and never NULL, or a deletion would be hidden.
+    pub(super) fn tombstone_names(
+        &self,
+        tombstones: &Tombstones,
+        known: &[D],
+    ) -> Result<Vec<Option<String>>, SourceError> {
+        let mut names = vec![None; self.taken.len()];
+        let cursor = self.cursor.iter().zip(&tombstones.cursor);
+        let key = self.key.iter().zip(&tombstones.key);
+        for (&at, name) in cursor.chain(key) {
+            let Some(found) = known.iter().find(|column| column.name() == name) else {
+                let others: Vec<_> = known.iter().map(|other| other.name().to_owned()).collect();
+                return Err(names::missing("column", name, "the tombstones", &others));
+            };
+            let wrong = |what: String| SourceError::Mismatch {
+                what: format!("column {} of the tombstones {what}", names::shown(name)),
+                remedy: "make the table as `dbtick init` prints it".into(),
+            };
+            let expected = self.taken[at].type_name();
+            if found.type_name() != expected {
+                let found = found.type_name();
+                return Err(wrong(format!("is {found}, and the source's is {expected}")));
+            }
+            if found.nullable() {
+                return Err(wrong("can be NULL".to_owned()));
+            }
+            names[at] = Some(name.clone());
+        }
+        Ok(names)
     }
 
     fn take_all(&mut self, names: &[String], known: &[D]) -> Result<Vec<usize>, SourceError> {
@@ -144,6 +192,7 @@ impl<C: Codec> Shape<C> {
             cursor: selection.cursor.clone(),
             key: selection.key.clone(),
             soft_delete: selection.soft_delete,
+            payload: selection.payload,
             types,
             labels: selection.taken.iter().map(label).collect(),
         }
@@ -190,15 +239,43 @@ impl<C: Codec> Shape<C> {
             .collect()
     }
 
-    pub(super) fn op(&self, row: &C::Row) -> Op {
-        match self.soft_delete {
-            Some(column) if self.codec.is_set(row, column) => Op::Delete,
-            _ => Op::Upsert,
-        }
+    /// A value that somebody wrote down for the cursor.
+    pub(super) fn bindable_cursor(&self, scalar: &Scalar) -> Result<Scalar, SourceError> {
+        let column = self.cursor[0];
+        let bindable = self.codec.bindable(column, scalar);
+        bindable.ok_or_else(|| SourceError::Mismatch {
+            what: format!(
+                "{scalar} is no value of the cursor {}",
+                names::shown(self.name(column))
+            ),
+            remedy: "write the cursor as events show it, for example 12093 or \
+                     \"2026-04-07T01:23:45.123456Z\""
+                .into(),
+        })
     }
 
-    pub(super) fn push(&self, writer: &mut PageWriter, position: Position, row: &C::Row) -> Taken {
-        writer.push(
+    pub(super) fn op(&self, row: &C::Row) -> Op {
+        let deleted = match self.soft_delete {
+            Some(column) => self.codec.is_set(row, column),
+            None => self.is_tombstone(row),
+        };
+        if deleted { Op::Delete } else { Op::Upsert }
+    }
+
+    fn is_tombstone(&self, row: &C::Row) -> bool {
+        let mark = self.keyset.columns.len();
+        self.keyset.tombstones.is_some() && self.codec.is_set(row, mark)
+    }
+
+    pub(super) fn push(
+        &self,
+        writer: &mut PageWriter,
+        position: Position,
+        row: &C::Row,
+        room: Room,
+    ) -> Taken {
+        writer.push_into(
+            room,
             self.op(row),
             position,
             |out| self.write_cursor(row, out),
@@ -223,6 +300,12 @@ impl<C: Codec> Shape<C> {
     }
 
     fn write_data(&self, row: &C::Row, out: &mut Vec<u8>) {
+        if self.is_tombstone(row) {
+            return out.extend_from_slice(b"null");
+        }
+        if let Some(payload) = self.payload {
+            return self.codec.write(row, payload, out);
+        }
         json::list(out, b"{}", 0..self.delivered, |out, column| {
             self.write_member(row, column, out);
         });

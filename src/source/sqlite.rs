@@ -20,7 +20,7 @@ use sqlx::{ConnectOptions, Sqlite, Transaction};
 use super::{Description, ReadPage, Source, SourceError};
 use crate::config::{Connection, SourceConfig};
 use crate::model::page::PageWriter;
-use crate::model::position::Position;
+use crate::model::position::{Position, Scalar};
 use fault::Faults;
 use page::Reading;
 use shape::SqliteShape;
@@ -122,14 +122,14 @@ impl Source for SqliteSource {
         reading.page(after, writer, max_wait).await
     }
 
-    async fn last(&self) -> Result<Option<Position>, SourceError> {
+    async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         let (mut snapshot, shape) = self.begin().await?;
         let mut reading = Reading {
             connection: &mut snapshot,
             shape: &shape,
             faults: self.faults(),
         };
-        reading.last().await
+        reading.last(below).await
     }
 
     async fn describe(&self) -> Result<Description, SourceError> {

@@ -12,10 +12,11 @@ use super::keeper::Standing;
 use super::reading::{answered, load, load_document, may_try_again, pause, read_last};
 use super::report::TickError;
 use crate::config::Start;
+use crate::model::position::Scalar;
 use crate::model::state::{CursorMark, StateDocument};
 use crate::store::StoreKey;
 
-/// Where a poller without a document stands: at the beginning, or (`None`) at a "now" that has just
+/// Where a poller without a document stands: at the beginning, or (`None`) at a start that has just
 /// been written down.
 pub(super) async fn first_standing(
     poller: &Poller,
@@ -25,14 +26,18 @@ pub(super) async fn first_standing(
     if let Some(standing) = refuse_if_born(poller).await? {
         return Ok(Some(standing));
     }
-    match poller.start {
+    match &poller.start {
         Start::Beginning => Ok(Some(Standing {
             document: first_document(poller, None),
             tag: None,
             clock: None,
         })),
         Start::Now => {
-            write_down_now(poller, budget, writes).await?;
+            write_down_start(poller, None, budget, writes).await?;
+            Ok(None)
+        }
+        Start::From(cursor) => {
+            write_down_start(poller, Some(cursor), budget, writes).await?;
             Ok(None)
         }
     }
@@ -54,15 +59,16 @@ pub(super) async fn refuse_if_born(poller: &Poller) -> Result<Option<Standing>, 
 }
 
 /// "Now" must not move with every tick that finds nothing, so it is stored at once.
-async fn write_down_now(
+async fn write_down_start(
     poller: &Poller,
+    below: Option<&Scalar>,
     budget: &Budget,
     writes: &mut u64,
 ) -> Result<(), TickError> {
-    let last = read_last(poller, budget).await?;
+    let last = read_last(poller, below, budget).await?;
     let start = last.map(|position| CursorMark::new(position, &poller.key_columns));
     let body = first_document(poller, start).to_bytes().into();
-    // Lost: another instance has written down a "now" of its own, which is as good, or an earlier
+    // Lost: another instance has written down a start of its own, which is as good, or an earlier
     // try of ours has arrived after all.
     create(poller, &poller.state_key, body, writes).await?;
     leave_birth_marker(poller, writes).await

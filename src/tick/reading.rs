@@ -11,7 +11,7 @@ use super::keeper::Standing;
 use super::report::TickError;
 use crate::config::Batch as BatchLimits;
 use crate::model::page::{Page, PageWriter};
-use crate::model::position::Position;
+use crate::model::position::{Position, Scalar};
 use crate::model::state::StateDocument;
 use crate::source::{ReadPage, SourceError, Types};
 use crate::store::{Loaded, StoreError, StoreKey};
@@ -99,14 +99,15 @@ async fn read_page(
     }
 }
 
-/// Where the table ends now.
+/// Where the table ends now, or where the rows below a cursor end.
 pub(super) async fn read_last(
     poller: &Poller,
+    below: Option<&Scalar>,
     budget: &Budget,
 ) -> Result<Option<Position>, SourceError> {
     let mut tries = 0;
     loop {
-        let Ok(result) = timeout_at(budget.abandon_at(), poller.source.last()).await else {
+        let Ok(result) = timeout_at(budget.abandon_at(), poller.source.last(below)).await else {
             return Err(too_late());
         };
         match result {

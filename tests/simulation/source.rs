@@ -191,7 +191,7 @@ impl Source for SimSource {
         Ok(page)
     }
 
-    async fn last(&self) -> Result<Option<Position>, SourceError> {
+    async fn last(&self, _: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         self.trouble().await?;
         let last = self.world.table().last();
         Ok(last.map(|place| place.to_position()))

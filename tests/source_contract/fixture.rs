@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dbtick::config::{Connection, NullPolicy, Rows, SourceConfig, Start};
+use dbtick::config::{Connection, Deletes, NullPolicy, Rows, SourceConfig, Start};
 use dbtick::model::page::PageWriter;
 use dbtick::model::position::Position;
 use dbtick::source::{ReadPage, Source, SourceError, open};
@@ -76,6 +76,8 @@ impl Fixture {
             filter: None,
             start: Start::Beginning,
             nulls: NullPolicy::Fail,
+            deletes: Deletes::Unseen,
+            outbox: None,
         }
     }
 }

@@ -132,6 +132,6 @@ async fn a_changed_schema_is_verified_again() {
     fixture
         .run("ALTER TABLE canary RENAME COLUMN updated_at TO changed")
         .await;
-    let error = source.last().await.unwrap_err().to_string();
+    let error = source.last(None).await.unwrap_err().to_string();
     assert!(error.contains("\"updated_at\" does not exist"), "{error}");
 }

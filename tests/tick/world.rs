@@ -83,7 +83,7 @@ impl World {
             fingerprint: self.fingerprint.to_owned(),
             owner: owner.to_owned(),
             key_columns: vec!["id".to_owned()],
-            start: self.start,
+            start: self.start.clone(),
             batch: BatchLimits {
                 max_rows: NonZeroUsize::new(self.max_rows).unwrap(),
                 max_bytes: NonZeroUsize::new(1 << 20).unwrap(),
@@ -570,7 +570,7 @@ impl Source for Table {
         })
     }
 
-    async fn last(&self) -> Result<Option<Position>, SourceError> {
+    async fn last(&self, _: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         self.answer().await?;
         let rows = self.rows.lock().unwrap();
         Ok(rows.keys().next_back().cloned())

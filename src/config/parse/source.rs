@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use super::deletes::{self, Order};
 use super::{Reader, connection};
 use crate::config::fault::Place;
 use crate::config::raw::{self, Names};
-use crate::config::{NullPolicy, Rows, SourceConfig, Start};
+use crate::config::{Deletes, NullPolicy, Rows, SourceConfig, Start};
+use crate::model::position::Scalar;
 
 pub(super) fn source(
     reader: &mut Reader<'_>,
@@ -22,12 +24,54 @@ pub(super) fn source(
         filter,
         start,
         nulls,
+        deletes,
+        outbox,
     } = raw;
+    let connection_name = connection.clone();
     let connection = connection::connection(reader, &at.key("connection"), &connection);
     let rows = reader.rows(at, table, query);
     let cursor = reader.names(&at.key("cursor"), cursor);
     let key = reader.names(&at.key("key"), key);
     let columns = columns.map(|names| reader.names(&at.key("columns"), Names::Many(names)));
+    let rows = if outbox.is_some() && matches!(rows, Some(Rows::Query(_))) {
+        let hint = "name the outbox as table";
+        let problem = "needs a table, and the source is a query";
+        reader.faults.add(&at.key("outbox"), problem, hint);
+        None
+    } else {
+        rows
+    };
+    let order = || {
+        Some(Order {
+            cursor: cursor.as_deref()?,
+            key: key.as_deref()?,
+        })
+    };
+    if let (Some(raw::Start::From(_)), Some([_, _, ..])) = (&start, cursor.as_deref()) {
+        let hint = "use beginning or now, or reset the poller to a cursor and key";
+        let problem = "is one value, and the cursor has several columns";
+        reader
+            .faults
+            .add(&at.key("start").key("from"), problem, hint);
+        return None;
+    }
+    let deletes = match deletes {
+        Some(raw) => deletes::deletes(reader, &at.key("deletes"), raw, order()?),
+        None => Some(Deletes::Unseen),
+    };
+    let outbox = match outbox {
+        Some(raw) => {
+            let at = at.key("outbox");
+            Some(deletes::outbox(
+                reader,
+                &at,
+                raw,
+                &connection_name,
+                order()?,
+            ))
+        }
+        None => None,
+    };
     let connection = connection?;
     Some(SourceConfig {
         connection_name: connection.name,
@@ -42,12 +86,21 @@ pub(super) fn source(
         },
         filter,
         start: match start {
-            None | Some(raw::Start::Beginning) => Start::Beginning,
-            Some(raw::Start::Now) => Start::Now,
+            None | Some(raw::Start::Word(raw::StartWord::Beginning)) => Start::Beginning,
+            Some(raw::Start::Word(raw::StartWord::Now)) => Start::Now,
+            Some(raw::Start::From(raw::StartFrom { from })) => Start::From(match from {
+                raw::CursorValue::Integer(value) => Scalar::Integer(value.into()),
+                raw::CursorValue::Text(value) => Scalar::Text(value),
+            }),
         },
         nulls: match nulls {
             None | Some(raw::Nulls::Fail) => NullPolicy::Fail,
             Some(raw::Nulls::Ignore) => NullPolicy::Ignore,
+        },
+        deletes: deletes?,
+        outbox: match outbox {
+            Some(outbox) => Some(outbox?),
+            None => None,
         },
     })
 }
@@ -71,7 +124,7 @@ impl Reader<'_> {
         }
     }
 
-    fn table(&mut self, at: &Place, written: &str) -> Option<Rows> {
+    pub(super) fn table(&mut self, at: &Place, written: &str) -> Option<Rows> {
         let parts = identifiers(&self.text(at, written)?);
         let rows = match parts.as_deref() {
             Some([table]) => Some(Rows::Table {
@@ -94,7 +147,7 @@ impl Reader<'_> {
         rows
     }
 
-    fn names(&mut self, at: &Place, names: Names) -> Option<Vec<String>> {
+    pub(super) fn names(&mut self, at: &Place, names: Names) -> Option<Vec<String>> {
         let (names, single) = match names {
             Names::One(name) => (vec![name], true),
             Names::Many(names) => (names, false),

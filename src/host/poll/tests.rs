@@ -7,7 +7,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::config::{App, Batch, LeaseTimes, Settings, Start};
 use crate::model::page::PageWriter;
-use crate::model::position::Position;
+use crate::model::position::{Position, Scalar};
 use crate::source::{Description, ReadPage, Source, SourceError};
 use crate::stop::Stop;
 use crate::store::{MemoryStore, StoreKey};
@@ -34,7 +34,7 @@ impl Source for Empty {
         })
     }
 
-    async fn last(&self) -> Result<Option<Position>, SourceError> {
+    async fn last(&self, _: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         Ok(None)
     }
 
@@ -54,7 +54,7 @@ impl Source for Panicking {
         panic!("planted")
     }
 
-    async fn last(&self) -> Result<Option<Position>, SourceError> {
+    async fn last(&self, _: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         panic!("planted")
     }
 

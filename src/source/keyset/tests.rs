@@ -27,6 +27,7 @@ fn keyset_of(
             .collect(),
         order: order.to_vec(),
         present: Vec::new(),
+        tombstones: None,
     }
 }
 
@@ -47,7 +48,7 @@ fn the_first_page_compares_nothing() {
     assert_eq!(
         keyset(&["id"], &[0], None).page(false).sql,
         r#"SELECT "main"."t"."id" FROM "main"."t"
-ORDER BY "main"."t"."id" COLLATE BINARY
+ORDER BY 1 COLLATE BINARY
 LIMIT ?"#
     );
 }
@@ -94,7 +95,7 @@ fn every_database_gets_the_form_that_is_a_range_of_its_index() {
 ORDER BY "main"."t"."a", "main"."t"."b", "main"."t"."id"
 LIMIT $4"#
     );
-    assert_eq!(postgres.values, [0, 1, 2]);
+    assert_eq!(places(&postgres), [0, 1, 2]);
     let mysql = page(Dialect::MySql);
     assert_eq!(
         mysql
@@ -106,5 +107,41 @@ LIMIT $4"#
         "((`a` > ?) OR (`a` = ? AND `b` > ?) OR (`a` = ? AND `b` = ? AND `id` > ?))\n\
          ORDER BY `a`, `b`, `id`\nLIMIT ?"
     );
-    assert_eq!(mysql.values, [0, 0, 1, 0, 1, 2]);
+    assert_eq!(places(&mysql), [0, 0, 1, 0, 1, 2]);
+}
+
+fn places(statement: &Statement) -> Vec<usize> {
+    let (last, values) = statement.parameters.split_last().unwrap();
+    assert_eq!(*last, Parameter::Limit);
+    let place = |parameter: &Parameter| match parameter {
+        Parameter::Value(place) => *place,
+        Parameter::Limit => panic!("a second limit in {}", statement.sql),
+    };
+    values.iter().map(place).collect()
+}
+
+#[test]
+fn tombstones_are_merged_in_the_order_of_the_source() {
+    let mut keyset = keyset_of(Dialect::Postgres, None, &["id", "x", "c"], &[2, 0], None);
+    keyset.tombstones = Some(Tombstones {
+        from: From::Table {
+            schema: "main".into(),
+            table: "gone".into(),
+        },
+        names: vec![Some("row".into()), None, Some("at".into())],
+    });
+    assert_eq!(
+        keyset.page(true).sql.replace('"', ""),
+        "SELECT u.* FROM (
+(SELECT main.t.id AS c0, main.t.x AS c1, main.t.c AS c2, 0 AS mark FROM main.t WHERE (main.t.c, main.t.id) > ($1, $2)
+ORDER BY main.t.c, main.t.id
+LIMIT $3)
+UNION ALL
+(SELECT main.gone.row AS c0, NULL AS c1, main.gone.at AS c2, 1 AS mark FROM main.gone WHERE (main.gone.at, main.gone.row) > ($4, $5)
+ORDER BY main.gone.at, main.gone.row
+LIMIT $6)
+) AS u
+ORDER BY u.c2, u.c0, u.mark
+LIMIT $7"
+    );
 }

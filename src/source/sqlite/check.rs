@@ -30,7 +30,7 @@ pub(super) async fn describe(
         shape,
         faults,
     }
-    .last()
+    .last(None)
     .await;
     let sample = last.as_ref().ok().and_then(Option::as_ref);
     let kind = cursor_kind(shape, sample.and_then(|position| position.cursor().first()));
@@ -71,7 +71,7 @@ pub(super) async fn plan(
     let statement = shape.shape.keyset.page(true);
     let sql = format!("EXPLAIN QUERY PLAN {}", statement.sql);
     let mut query = sqlx::query_as::<_, (i64, i64, i64, String)>(AssertSqlSafe(sql));
-    for _ in 0..=statement.values.len() {
+    for _ in &statement.parameters {
         query = query.bind(1_i64);
     }
     let steps = query.fetch_all(connection).await?;

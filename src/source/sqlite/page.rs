@@ -9,7 +9,7 @@ use super::fault::Faults;
 use super::shape::SqliteShape;
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar, ScalarType};
-use crate::source::keyset::Statement;
+use crate::source::keyset::{Parameter, Statement};
 use crate::source::pager::{self, Stopped, mixed};
 use crate::source::{ReadPage, SourceError};
 
@@ -44,8 +44,16 @@ impl Reading<'_> {
         }
     }
 
-    pub(super) async fn last(&mut self) -> Result<Option<Position>, SourceError> {
-        let row = sqlx::query(AssertSqlSafe(self.shape.shape.keyset.last()))
+    pub(super) async fn last(
+        &mut self,
+        below: Option<&Scalar>,
+    ) -> Result<Option<Position>, SourceError> {
+        let shape = &self.shape.shape;
+        let below = below
+            .map(|scalar| shape.bindable_cursor(scalar))
+            .transpose()?;
+        let statement = shape.keyset.last(below.is_some());
+        let row = query(&statement, below.as_slice(), 1)?
             .fetch_optional(&mut *self.connection)
             .await
             .map_err(|error| self.faults.of("reading the last row", error))?;
@@ -66,12 +74,9 @@ impl Reading<'_> {
         max_wait: Duration,
     ) -> Result<ReadPage, Stopped> {
         let limit = i64::try_from(writer.max_rows()).unwrap_or(i64::MAX - 1) + 1;
-        let Statement { sql, values } = self.shape.shape.keyset.page(bound.is_some());
-        let mut query = sqlx::query(AssertSqlSafe(sql));
-        for scalar in bound.iter().flat_map(|bound| chosen(bound, &values)) {
-            query = bind(query, scalar).map_err(Stopped::Failed)?;
-        }
-        let rows = query.bind(limit).fetch(&mut *self.connection);
+        let statement = self.shape.shape.keyset.page(bound.is_some());
+        let query = query(&statement, bound.as_deref().unwrap_or_default(), limit);
+        let rows = query.map_err(Stopped::Failed)?.fetch(&mut *self.connection);
         let faults = self.faults;
         pager::fill(
             &self.shape.shape,
@@ -92,7 +97,7 @@ impl Reading<'_> {
             if ignored || !shape.keyset.columns[column].nullable {
                 continue;
             }
-            if self.exists(shape.keyset.hidden_null(place), bound).await? {
+            if self.exists(&shape.keyset.hidden_null(place), bound).await? {
                 return Err(self.null_cursor(column).await?);
             }
         }
@@ -109,7 +114,7 @@ impl Reading<'_> {
                 continue;
             }
             if self
-                .exists(shape.keyset.other_class(place, class), bound)
+                .exists(&shape.keyset.other_class(place, class), bound)
                 .await?
             {
                 return Err(mixed(shape, column, class));
@@ -120,15 +125,13 @@ impl Reading<'_> {
 
     async fn exists(
         &mut self,
-        Statement { sql, values }: Statement,
+        statement: &Statement,
         bound: &[Scalar],
     ) -> Result<bool, SourceError> {
-        let mut query = sqlx::query(AssertSqlSafe(sql));
-        for scalar in chosen(bound, &values) {
-            query = bind(query, scalar)?;
-        }
         let looked = |error| self.faults.of("looking at the cursor", error);
-        let row = query.fetch_one(&mut *self.connection).await;
+        let row = query(statement, bound, 1)?
+            .fetch_one(&mut *self.connection)
+            .await;
         row.and_then(|row| row.try_get(0)).map_err(looked)
     }
 
@@ -151,16 +154,24 @@ impl Reading<'_> {
 
 type Query<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
 
-fn bind<'q>(query: Query<'q>, scalar: &Scalar) -> Result<Query<'q>, SourceError> {
-    Ok(match scalar {
-        Scalar::Integer(value) => query.bind(integer(*value)?),
-        Scalar::Bytes(value) => query.bind(value.clone()),
-        other => query.bind(other.to_string()),
-    })
-}
-
-fn chosen<'b>(bound: &'b [Scalar], values: &'b [usize]) -> impl Iterator<Item = &'b Scalar> {
-    values.iter().map(|place| &bound[*place])
+/// The statement with its parameters: values of a position, and how many rows at most.
+fn query<'q>(
+    statement: &Statement,
+    bound: &[Scalar],
+    limit: i64,
+) -> Result<Query<'q>, SourceError> {
+    let mut query = sqlx::query(AssertSqlSafe(statement.sql.clone()));
+    for parameter in &statement.parameters {
+        query = match parameter {
+            Parameter::Limit => query.bind(limit),
+            Parameter::Value(place) => match &bound[*place] {
+                Scalar::Integer(value) => query.bind(integer(*value)?),
+                Scalar::Bytes(value) => query.bind(value.clone()),
+                other => query.bind(other.to_string()),
+            },
+        };
+    }
+    Ok(query)
 }
 
 fn integer(value: i128) -> Result<i64, SourceError> {

@@ -6,11 +6,11 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use super::catalogue::{self, Declared, Table};
 use super::fault::Faults;
 use super::value::{Hint, Stored};
-use crate::config::{NullPolicy, Rows, SourceConfig};
+use crate::config::{Deletes, NullPolicy, Rows, SourceConfig};
 use crate::model::position::Scalar;
 use crate::source::SourceError;
 use crate::source::fragment::Fragment;
-use crate::source::keyset::{Column, Dialect, From, Keyset};
+use crate::source::keyset::{Column, Dialect, From, Keyset, Tombstones};
 use crate::source::names;
 use crate::source::shape::{Codec, Named, Selection, Shape, Unplaced};
 
@@ -46,19 +46,9 @@ impl SqliteShape {
             .map_err(failed)?;
         let (from, table, known) = match &config.rows {
             Rows::Table { schema, table } => {
-                let schema = schema.clone().unwrap_or_else(|| "main".to_owned());
-                let found = catalogue::table(connection, &schema, table)
-                    .await
-                    .map_err(failed)?;
-                let Some(found) = found else {
-                    let others = catalogue::tables(connection, &schema)
-                        .await
-                        .map_err(failed)?;
-                    return Err(names::missing("table", table, "the database", &others));
-                };
+                let (from, found) = table_of(connection, schema.as_deref(), table, faults).await?;
                 let columns = found.columns.clone();
-                let table = table.clone();
-                (From::Table { schema, table }, Some(found), columns)
+                (from, Some(found), columns)
             }
             Rows::Query(query) => {
                 let query = Fragment::of_setting("source.query", query)?;
@@ -69,6 +59,15 @@ impl SqliteShape {
             }
         };
         let selection = Selection::of(config, &known)?;
+        let tombstones = match &config.deletes {
+            Deletes::Tombstones(tombstones) => {
+                let schema = tombstones.schema.as_deref();
+                let (from, found) = table_of(connection, schema, &tombstones.table, faults).await?;
+                let names = selection.tombstone_names(tombstones, &found.columns)?;
+                Some(Tombstones { from, names })
+            }
+            Deletes::Unseen | Deletes::Soft(_) => None,
+        };
         let order = selection.order();
         let present = match config.nulls {
             NullPolicy::Fail => Vec::new(),
@@ -91,6 +90,7 @@ impl SqliteShape {
             columns: selection.taken.iter().map(column).collect(),
             order,
             present,
+            tombstones,
         };
         let hinted = |column: &Declared| (column.clone(), Hint::from_declared(&column.declared));
         let codec = SqliteCodec {
@@ -116,6 +116,14 @@ impl SqliteShape {
 impl Named for Declared {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn type_name(&self) -> &str {
+        &self.declared
+    }
+
+    fn nullable(&self) -> bool {
+        self.nullable
     }
 }
 
@@ -159,6 +167,28 @@ impl Codec for SqliteCodec {
             Scalar::Decimal(_) | Scalar::Float(_) | Scalar::Moment(_) => None,
         }
     }
+}
+
+async fn table_of(
+    connection: &mut SqliteConnection,
+    schema: Option<&str>,
+    table: &str,
+    faults: Faults<'_>,
+) -> Result<(From, Table), SourceError> {
+    let failed = |error| faults.of("reading the catalogue", error);
+    let schema = schema.unwrap_or("main");
+    let found = catalogue::table(connection, schema, table).await;
+    let Some(found) = found.map_err(failed)? else {
+        let others = catalogue::tables(connection, schema)
+            .await
+            .map_err(failed)?;
+        return Err(names::missing("table", table, "the database", &others));
+    };
+    let from = From::Table {
+        schema: schema.to_owned(),
+        table: table.to_owned(),
+    };
+    Ok((from, found))
 }
 
 fn stored(row: &SqliteRow, column: usize) -> Result<Stored<'_>, sqlx::Error> {

@@ -8,7 +8,8 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use super::*;
-use crate::config::{NullPolicy, Rows, Start};
+use crate::config::{Deletes, NullPolicy, Rows, Start};
+use crate::source::keyset::Parameter;
 
 fn config(file: &Path, cursor: &[&str], key: &[&str]) -> SourceConfig {
     let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
@@ -28,6 +29,8 @@ fn config(file: &Path, cursor: &[&str], key: &[&str]) -> SourceConfig {
         filter: None,
         start: Start::Beginning,
         nulls: NullPolicy::Fail,
+        deletes: Deletes::Unseen,
+        outbox: None,
     }
 }
 
@@ -120,10 +123,13 @@ async fn a_page_costs_the_same_at_any_depth_and_inside_a_tie() {
         let page = shape.shape.keyset.page(true);
         let position = [id.min(100_001), id];
         let mut query = sqlx::query(AssertSqlSafe(page.sql));
-        for place in page.values {
-            query = query.bind(position[place]);
+        for parameter in page.parameters {
+            query = query.bind(match parameter {
+                Parameter::Value(place) => position[place],
+                Parameter::Limit => 500,
+            });
         }
-        let rows = query.bind(500_i64).fetch_all(&mut *snapshot).await.unwrap();
+        let rows = query.fetch_all(&mut *snapshot).await.unwrap();
         assert_eq!(rows.len(), 500);
         steps.push(count.load(Ordering::Relaxed));
     }
