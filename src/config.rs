@@ -4,6 +4,7 @@
 //! printed, `%SETTINGS%` are resolved. The raw shape of the file is `raw`, its faults are `fault`.
 
 pub mod app;
+pub mod connection;
 pub mod environment;
 mod fault;
 mod fingerprint;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use app::{App, Function, FunctionPollers};
+pub use connection::Connection;
 pub use fault::{Fault, Place};
 pub use fingerprint::fingerprint;
 pub use schema::schema;
@@ -48,8 +50,8 @@ pub struct Poller {
 pub struct SourceConfig {
     /// The app setting that holds the connection; errors name it instead of its value.
     pub connection_name: String,
-    /// Which database it is, without a password: what the fingerprint hashes. A file by its full
-    /// path, because every app may have an `orders.db`.
+    /// Which database it is, without user and password: what the fingerprint hashes. A file by its
+    /// full path, because every app may have an `orders.db`; a server as `scheme://host:port/name`.
     pub connection_identity: String,
     pub connection: Connection,
     pub rows: Rows,
@@ -107,12 +109,6 @@ pub enum CleanUpHow {
     Delete,
     /// The current time is written into this column.
     Mark(String),
-}
-
-/// Which database, and how to reach it.
-#[derive(Debug, Clone)]
-pub enum Connection {
-    Sqlite { file: PathBuf },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,13 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod azurite;
+pub mod certificate;
 pub mod handler;
 pub mod http;
+pub mod mariadb;
+pub mod postgres;
 pub mod receiver;
+pub mod server;
 pub mod state;
 pub mod world;
 
