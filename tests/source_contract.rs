@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, not what they call
 
+#[path = "source_contract/deletes.rs"]
+mod deletes;
 #[path = "source_contract/fixture.rs"]
 mod fixture;
 #[path = "source_contract/refusals.rs"]
@@ -12,6 +14,11 @@ mod sqlite_only;
 
 use dbtick::config::NullPolicy;
 use dbtick::source::{SourceError, open};
+use deletes::{
+    a_given_start_is_the_first_row_with_that_cursor, a_soft_deleted_row_comes_as_a_delete,
+    an_outbox_delivers_its_payload_as_it_is,
+    tombstones_are_merged_in_order_and_none_is_lost_at_a_page_edge,
+};
 use fixture::{Engine, Fixture, MANY_BYTES, column, read, read_all};
 use refusals::{
     a_changed_schema_is_verified_again, a_write_in_a_query_or_filter_fails,
@@ -48,6 +55,10 @@ every_source_keeps!(
     names_that_do_not_exist_are_named_exactly,
     a_write_in_a_query_or_filter_fails,
     a_changed_schema_is_verified_again,
+    a_soft_deleted_row_comes_as_a_delete,
+    tombstones_are_merged_in_order_and_none_is_lost_at_a_page_edge,
+    an_outbox_delivers_its_payload_as_it_is,
+    a_given_start_is_the_first_row_with_that_cursor,
 );
 
 /// A thousand rows at one moment.

@@ -27,8 +27,7 @@ pub(super) type Explain<'a> = &'a (dyn Fn(&'static str, sqlx::Error) -> SourceEr
 /// Fills the writer until it is full, the rows are at their end, or `max_wait` has passed.
 ///
 /// A row is written once the one behind it is known: two rows of one position could be parted by
-/// the end of a page, and the second would be lost. So the statement's limit is one more than the
-/// page takes.
+/// the end of a page, and the second would be lost. So the statement's limit is [`Shape::limit`].
 pub(super) async fn fill<C: Codec>(
     shape: &Shape<C>,
     rows: impl Stream<Item = Result<C::Row, sqlx::Error>> + Send,

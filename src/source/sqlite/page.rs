@@ -73,7 +73,7 @@ impl Reading<'_> {
         writer: PageWriter,
         max_wait: Duration,
     ) -> Result<ReadPage, Stopped> {
-        let limit = i64::try_from(writer.max_rows()).unwrap_or(i64::MAX - 1) + 1;
+        let limit = self.shape.shape.limit(&writer);
         let statement = self.shape.shape.keyset.page(bound.is_some());
         let query = query(&statement, bound.as_deref().unwrap_or_default(), limit);
         let rows = query.map_err(Stopped::Failed)?.fetch(&mut *self.connection);
