@@ -3,10 +3,12 @@
 mod check;
 mod demo;
 mod dev;
+mod init;
 mod local_app;
 mod schema;
 mod serve;
 
+use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -36,6 +38,8 @@ enum Command {
     Dev(dev::Dev),
     /// See it work on embedded parts: SQLite, file state, a built-in receiver
     Demo(demo::Demo),
+    /// Look at a table and write the function.json that polls it
+    Init(init::Init),
     /// Parse, connect and grade every poller of an app
     Check(check::Check),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
@@ -65,6 +69,7 @@ pub fn main() -> ExitCode {
             Command::Serve(serve) => serve.run(&settings).await,
             Command::Dev(dev) => dev.run().await,
             Command::Demo(demo) => demo.run().await,
+            Command::Init(init) => init.run().await,
             Command::Check(check) => check.run().await,
             Command::Schema(schema) => schema.run(),
         }
@@ -81,6 +86,18 @@ fn say(text: &str) {
 /// The same, on stderr.
 fn complain(text: &str) {
     std::io::stderr().lock().write_all(text.as_bytes()).ok();
+}
+
+/// An error and its causes on one line.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }
 
 /// Says what is wrong on stderr.

@@ -7,6 +7,7 @@ mod names;
 mod pager;
 mod shape;
 pub mod sqlite;
+pub mod survey;
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! `dbtick check`: is every poller of this app fit to run?
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,7 +10,7 @@ use clap::Args;
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use super::{fail, local_app, say};
+use super::{chain, fail, local_app, say};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{App, Function, Settings};
 use crate::local::AppDirectory;
@@ -217,15 +216,4 @@ fn name(grade: Grade) -> &'static str {
         Grade::Warn => "WARN",
         Grade::Fail => "FAIL",
     }
-}
-
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

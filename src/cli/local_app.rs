@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-use crate::config::environment;
+use crate::config::{Settings, environment};
 use crate::local::{AppDirectory, AppError, Environment};
 
 pub(super) const STATE_DIR: &str = "DBTICK_STATE_DIR";
@@ -24,6 +24,13 @@ pub(super) fn read(root: &Path, state: Option<&Path>) -> Result<AppDirectory, Ap
         .entry(STATE_DIR.to_owned())
         .or_insert_with(|| default.display().to_string());
     Ok(app)
+}
+
+/// The settings of a directory that may not be an app yet: the environment, and local.settings.json.
+pub(super) fn settings(root: &Path) -> Result<Settings, AppError> {
+    let mut values = crate::local::app::local_values(root)?;
+    values.extend(environment::process());
+    Ok(values.iter().collect())
 }
 
 /// One directory per app, kept between runs: `~/.local/state/dbtick/shop-1a2b3c4d`.

@@ -151,6 +151,16 @@ impl OutputBinding {
     }
 }
 
+/// `Values` of local.settings.json alone; none when there is no such file.
+pub fn local_values(root: &Path) -> Result<Environment, AppError> {
+    let mut faults = Vec::new();
+    let local = local_settings::read(root, &mut faults);
+    match faults.is_empty() {
+        true => Ok(local.values),
+        false => Err(AppError { faults }),
+    }
+}
+
 impl AppDirectory {
     /// Reads the app under `root` with the settings in `environment`.
     pub fn read(root: &Path, environment: Environment) -> Result<AppDirectory, AppError> {

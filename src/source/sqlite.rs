@@ -3,9 +3,9 @@
 //! The schema is verified in the snapshot that is read, whenever its version is not the one that
 //! was verified last: between the two nothing can change.
 
-mod catalogue;
+pub(super) mod catalogue;
 mod check;
-mod fault;
+pub(super) mod fault;
 mod page;
 mod shape;
 mod value;

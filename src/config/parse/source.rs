@@ -136,18 +136,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn table(&mut self, at: &Place, written: &str) -> Option<Rows> {
-        let parts = identifiers(&self.text(at, written)?);
-        let rows = match parts.as_deref() {
-            Some([table]) => Some(Rows::Table {
-                schema: None,
-                table: table.clone(),
-            }),
-            Some([schema, table]) => Some(Rows::Table {
-                schema: Some(schema.clone()),
-                table: table.clone(),
-            }),
-            _ => None,
-        };
+        let rows = table_name(&self.text(at, written)?);
         if rows.is_none() {
             self.faults.add(
                 at,
@@ -184,6 +173,20 @@ impl Reader<'_> {
             })
             .collect();
         names.into_iter().collect()
+    }
+}
+
+pub(super) fn table_name(written: &str) -> Option<Rows> {
+    match identifiers(written)?.as_slice() {
+        [table] => Some(Rows::Table {
+            schema: None,
+            table: table.clone(),
+        }),
+        [schema, table] => Some(Rows::Table {
+            schema: Some(schema.clone()),
+            table: table.clone(),
+        }),
+        _ => None,
     }
 }
 

@@ -5,26 +5,28 @@ use sqlx::{AssertSqlSafe, Column as _, Executor, SqlSafeStr, Statement, TypeInfo
 
 /// A table or view, as the catalogue describes it.
 #[derive(Debug, Clone)]
-pub(super) struct Table {
-    pub(super) is_view: bool,
-    pub(super) columns: Vec<Declared>,
+pub(in crate::source) struct Table {
+    pub(in crate::source) is_view: bool,
+    pub(in crate::source) columns: Vec<Declared>,
+    /// In its order; empty where there is none.
+    pub(in crate::source) primary_key: Vec<String>,
     /// Sets of columns of which no two rows are equal.
-    pub(super) unique: Vec<Vec<String>>,
-    pub(super) autoincrement: bool,
+    pub(in crate::source) unique: Vec<Vec<String>>,
+    pub(in crate::source) autoincrement: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Declared {
-    pub(super) name: String,
-    pub(super) declared: String,
-    pub(super) nullable: bool,
-    pub(super) is_rowid: bool,
+pub(in crate::source) struct Declared {
+    pub(in crate::source) name: String,
+    pub(in crate::source) declared: String,
+    pub(in crate::source) nullable: bool,
+    pub(in crate::source) is_rowid: bool,
 }
 
 /// Hidden columns of virtual tables; generated columns are visible and have other numbers.
 const HIDDEN: i64 = 1;
 
-pub(super) async fn table(
+pub(in crate::source) async fn table(
     connection: &mut SqliteConnection,
     schema: &str,
     name: &str,
@@ -47,7 +49,8 @@ pub(super) async fn table(
     .await?;
     let indexes = unique_indexes(connection, schema, name).await?;
 
-    let primary: Vec<_> = rows.iter().filter(|row| row.3 > 0).collect();
+    let mut primary: Vec<_> = rows.iter().filter(|row| row.3 > 0).collect();
+    primary.sort_by_key(|row| row.3);
     let rowid = match primary.as_slice() {
         [single] if !without_rowid && !indexes.iter().any(|index| index.is_primary) => {
             Some(single.0.clone())
@@ -72,13 +75,14 @@ pub(super) async fn table(
     Ok(Some(Table {
         is_view: kind == "view",
         columns,
+        primary_key: primary.iter().map(|row| row.0.clone()).collect(),
         unique,
         autoincrement: autoincrement(connection, name).await?,
     }))
 }
 
 /// Tables and views that a person may have meant.
-pub(super) async fn tables(
+pub(in crate::source) async fn tables(
     connection: &mut SqliteConnection,
     schema: &str,
 ) -> Result<Vec<String>, sqlx::Error> {
@@ -91,7 +95,7 @@ pub(super) async fn tables(
 }
 
 /// The columns of a query. Nothing says that one of them is never NULL.
-pub(super) async fn query_columns(
+pub(in crate::source) async fn query_columns(
     connection: &mut SqliteConnection,
     query: &str,
 ) -> Result<Vec<Declared>, sqlx::Error> {
@@ -129,6 +133,31 @@ async fn declared_type(
         .bind(column)
         .fetch_optional(connection)
         .await
+}
+
+/// The columns of every index over all rows, in order; one over an expression ends before it.
+pub(in crate::source) async fn indexes(
+    connection: &mut SqliteConnection,
+    schema: &str,
+    table: &str,
+) -> Result<Vec<Vec<String>>, sqlx::Error> {
+    let names: Vec<String> =
+        sqlx::query_scalar("SELECT name FROM pragma_index_list(?1, ?2) WHERE NOT partial")
+            .bind(table)
+            .bind(schema)
+            .fetch_all(&mut *connection)
+            .await?;
+    let mut indexes = Vec::with_capacity(names.len());
+    for name in names {
+        let columns: Vec<Option<String>> =
+            sqlx::query_scalar("SELECT name FROM pragma_index_info(?1, ?2)")
+                .bind(name)
+                .bind(schema)
+                .fetch_all(&mut *connection)
+                .await?;
+        indexes.push(columns.into_iter().map_while(|name| name).collect());
+    }
+    Ok(indexes)
 }
 
 struct UniqueIndex {
