@@ -6,6 +6,7 @@
 
 pub mod handler;
 pub mod http;
+pub mod proxy;
 pub mod receiver;
 pub mod state;
 pub mod world;
