@@ -365,7 +365,9 @@ async fn forward(port: u16, request: &Message) -> Result<Message> {
 
 fn made_up(status: u16, headers: &[(&str, &str)]) -> Vec<u8> {
     let code = match status {
+        401 => "NoAuthenticationInformation",
         403 => "AuthorizationFailure",
+        404 => "BlobNotFound",
         409 => "BlobAlreadyExists",
         412 => "ConditionNotMet",
         429 | 503 => "ServerBusy",
