@@ -121,11 +121,12 @@ impl BlobWorld {
 
     /// Whatever is there, it is this now.
     pub(crate) async fn put(&self, body: impl Into<Bytes>) {
+        let (key, body) = (self.key(), body.into());
         let swap = match self.stored().await {
-            Some(stored) => self.direct.replace(&self.key(), &stored.tag, body.into()),
-            None => self.direct.create(&self.key(), body.into()),
+            Some(stored) => self.direct.replace(&key, &stored.tag, body).await,
+            None => self.direct.create(&key, body).await,
         };
-        assert!(matches!(swap.await.unwrap(), Swap::Won(_)));
+        assert!(matches!(swap.unwrap(), Swap::Won(_)));
     }
 
     /// The key of the last committed row; 0 before the first.

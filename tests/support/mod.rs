@@ -4,6 +4,7 @@
 // Each test target uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod azurite;
 pub mod dice;
 pub mod handler;
 pub mod http;
