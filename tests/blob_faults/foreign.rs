@@ -30,6 +30,8 @@ async fn a_damaged_or_foreign_document_is_refused_and_never_overwritten() {
     let bytes = sound.to_bytes();
     let mut with_garbage = bytes.clone();
     with_garbage.extend_from_slice(b"}");
+    let mut of_invoices = sound.clone();
+    of_invoices.poller_name = "invoices".to_owned();
     let cases = [
         ("nothing", Vec::new(), "cut short"),
         ("one byte less", bytes[..bytes.len() - 1].to_vec(), "cut short"),
@@ -41,7 +43,7 @@ async fn a_damaged_or_foreign_document_is_refused_and_never_overwritten() {
         ("a later version", edited(&sound, |d| d["version"] = json!(2)), "version 2"),
         ("a version as text", edited(&sound, |d| d["version"] = json!("1")), "version"),
         ("no version", edited(&sound, |d| { d.as_object_mut().unwrap().remove("version"); }), "version"),
-        ("another poller's", StateDocument { poller_name: "invoices".to_owned(), ..sound.clone() }.to_bytes(), "invoices"),
+        ("another poller's", of_invoices.to_bytes(), "invoices"),
         ("another poller's, by hand", edited_without_check(&sound, |d| d["poller_name"] = json!("invoices")), "invoices"),
         ("a moved checkpoint", edited(&sound, |d| d["checkpoint"]["cursor"]["value"] = json!(0)), "check"),
         ("a lower token", edited(&sound, |d| d["lease"]["fencing_token"] = json!(0)), "check"),
