@@ -48,7 +48,7 @@ fn race_time() -> Duration {
     Duration::from_secs(seconds.map_or(8, |seconds| seconds.parse().unwrap()))
 }
 
-async fn racing_world(azurite: &Azurite, proxy: &Proxy, pollers: &[&str]) -> World {
+async fn racing_world(proxy: &Proxy, pollers: &[&str]) -> World {
     let mut world = World::new().await;
     for poller in pollers {
         world = world.poller(
@@ -70,14 +70,14 @@ async fn racing_world(azurite: &Azurite, proxy: &Proxy, pollers: &[&str]) -> Wor
     });
     world
         .file("host.json", &host.to_string())
-        .setting("STATE", &azurite.connection_string_through(proxy.port))
+        .setting("STATE", &proxy.connection_string())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_processes_that_race_and_die_lose_no_update_and_no_row() {
-    let azurite = Azurite::start().await;
-    let proxy = Proxy::to(azurite.port()).await;
-    let world = racing_world(&azurite, &proxy, &POLLERS).await;
+    let azurite = Azurite::blob();
+    let proxy = Proxy::before(&azurite);
+    let world = racing_world(&proxy, &POLLERS).await;
     world
         .receiver
         .answer(|index, _| Answer::After(Duration::from_millis(20 * (index as u64 * 7 % 5))));
@@ -148,7 +148,10 @@ async fn eight_processes_that_race_and_die_lose_no_update_and_no_row() {
 
     let (kills, failed) = (kills.into_inner(), failed.into_inner());
     let exchanges = proxy.exchanges();
-    println!("{total} rows, {kills} kills, {failed} failed ticks, {} requests", exchanges.len());
+    println!(
+        "{total} rows, {kills} kills, {failed} failed ticks, {} requests",
+        exchanges.len()
+    );
     let mut abandoned_in_all = 0;
     for poller in POLLERS {
         let chain = chain(&exchanges, poller);
@@ -164,7 +167,10 @@ async fn eight_processes_that_race_and_die_lose_no_update_and_no_row() {
         );
         abandoned_in_all += history.abandoned;
     }
-    assert!(abandoned_in_all > 0, "no kill has hit a holder: this race shows nothing");
+    assert!(
+        abandoned_in_all > 0,
+        "no kill has hit a holder: this race shows nothing"
+    );
     assert!(
         abandoned_in_all <= kills * POLLERS.len() + failed,
         "leases were abandoned by processes that lived"
@@ -176,9 +182,9 @@ fn holder(proxy: &Proxy, poller: &str, ports: &[AtomicU16]) -> Option<usize> {
     let exchanges = proxy.exchanges();
     let last = accepted(&exchanges, poller).last().map(document)?;
     let owner = last.lease.held?.owner_id;
-    ports.iter().position(|port| {
-        owner.contains(&format!("worker-{}", port.load(Ordering::Relaxed)))
-    })
+    ports
+        .iter()
+        .position(|port| owner.contains(&format!("worker-{}", port.load(Ordering::Relaxed))))
 }
 
 fn accepted<'a>(exchanges: &'a [Exchange], poller: &str) -> Vec<&'a Exchange> {
@@ -208,7 +214,11 @@ fn chain<'a>(exchanges: &'a [Exchange], poller: &str) -> Vec<&'a Exchange> {
     for write in &accepted {
         match &write.if_match {
             None => {
-                assert!(write.if_none_match.is_some(), "a blind write: {}", write.line());
+                assert!(
+                    write.if_none_match.is_some(),
+                    "a blind write: {}",
+                    write.line()
+                );
                 assert!(first.replace(*write).is_none(), "created twice");
             }
             Some(tag) => {
@@ -221,7 +231,11 @@ fn chain<'a>(exchanges: &'a [Exchange], poller: &str) -> Vec<&'a Exchange> {
     while let Some(next) = successors.get(chain.last().unwrap().etag.as_deref().unwrap()) {
         chain.push(next);
     }
-    assert_eq!(chain.len(), accepted.len(), "{poller}: all writes are in one chain");
+    assert_eq!(
+        chain.len(),
+        accepted.len(),
+        "{poller}: all writes are in one chain"
+    );
     chain
 }
 
@@ -255,7 +269,10 @@ fn check_history(chain: &[&Exchange]) -> History {
         let old_mark = old.holder.clone().unwrap();
         if mark.nonce == old_mark.nonce {
             assert_eq!(token, old.lease.token.get(), "one claim, one token");
-            assert!(mark.sequence > old_mark.sequence, "a write was applied twice");
+            assert!(
+                mark.sequence > old_mark.sequence,
+                "a write was applied twice"
+            );
             assert!(old.lease.held.is_some(), "a write after the release");
             assert!(to - from <= MAX_ROWS as i64);
         } else {
@@ -297,7 +314,9 @@ fn check_deliveries(deliveries: Vec<&Delivery>, total: i64) -> usize {
             }
         }
     }
-    let missing: Vec<_> = (1..=total).filter(|row| !acknowledged.contains_key(row)).collect();
+    let missing: Vec<_> = (1..=total)
+        .filter(|row| !acknowledged.contains_key(row))
+        .collect();
     assert!(missing.is_empty(), "lost: {missing:?}");
     println!("{again} rows again");
     again
@@ -305,9 +324,9 @@ fn check_deliveries(deliveries: Vec<&Delivery>, total: i64) -> usize {
 
 #[tokio::test]
 async fn the_next_process_takes_over_after_ttl_and_margin_by_the_servers_clock() {
-    let azurite = Azurite::start().await;
-    let proxy = Proxy::to(azurite.port()).await;
-    let world = racing_world(&azurite, &proxy, &["orders"]).await.rows(2).await;
+    let azurite = Azurite::blob();
+    let proxy = Proxy::before(&azurite);
+    let world = racing_world(&proxy, &["orders"]).await.rows(2).await;
     world.receiver.answer(|index, _| match index {
         0 => Answer::Never,
         _ => Answer::Ok,

@@ -42,7 +42,7 @@ impl Clock for WrongClock {
 /// The server tells whole seconds, so an age may be off by one.
 #[tokio::test]
 async fn a_dead_holders_lease_is_taken_after_ttl_and_margin_however_wrong_the_clocks_are() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let cases = [(0, 0), (10, -10), (-10, 10), (10, 0), (-10, 0)].map(|(dead, next)| async move {
         let world = BlobWorld::born_on(azurite, BRISK).await;
@@ -84,7 +84,7 @@ async fn a_dead_holders_lease_is_taken_after_ttl_and_margin_however_wrong_the_cl
 
 #[tokio::test]
 async fn a_holder_whose_clock_jumps_keeps_its_lease_and_its_document_legal() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let cases = [0, 10, -10].map(|contender| async move {
         let world = BlobWorld::born_on(azurite, BRISK).await;
@@ -100,7 +100,10 @@ async fn a_holder_whose_clock_jumps_keeps_its_lease_and_its_document_legal() {
                 clock.jump_to([10, -10, 0][turn % 3]);
                 sleep(Duration::from_millis(500)).await;
                 let outcome = done(run(&contender).await);
-                assert!(matches!(outcome, Outcome::HeldElsewhere { .. }), "{outcome:?}");
+                assert!(
+                    matches!(outcome, Outcome::HeldElsewhere { .. }),
+                    "{outcome:?}"
+                );
             }
             world.world.receiver.open_gate();
         };
@@ -116,7 +119,7 @@ async fn a_holder_whose_clock_jumps_keeps_its_lease_and_its_document_legal() {
 /// The tick works all the same; people are told, because logs and `not_before` go by that clock.
 #[tokio::test]
 async fn a_clock_that_is_off_by_more_than_the_margin_is_reported() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, BRISK).await;
     for minutes in [10, -10] {
         world.insert(2).await;

@@ -7,7 +7,7 @@ use crate::world::{BlobWorld, CALM, done};
 
 #[tokio::test]
 async fn an_idle_tick_is_one_get_and_no_put() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     assert_eq!(done(world.tick().await), Outcome::Idle);
     assert_eq!(world.proxy.fresh_lines(), ["GET orders.json 200"]);
@@ -15,7 +15,7 @@ async fn an_idle_tick_is_one_get_and_no_put() {
 
 #[tokio::test]
 async fn a_tick_of_n_batches_is_one_get_and_n_plus_one_puts() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     for batches in [1, 2, 5] {
         world.insert(batches * 2).await;
@@ -31,7 +31,7 @@ async fn a_tick_of_n_batches_is_one_get_and_n_plus_one_puts() {
 /// The birth marker is looked for before the first write, and left behind once.
 #[tokio::test]
 async fn the_first_tick_also_asks_for_and_leaves_its_birth_marker() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     // The container exists from here on.
     BlobWorld::born_on(&azurite, CALM).await;
     let world = BlobWorld::on(&azurite, CALM).await;

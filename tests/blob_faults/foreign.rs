@@ -23,7 +23,7 @@ fn edited_without_check(document: &StateDocument, edit: impl FnOnce(&mut Value))
 
 #[tokio::test]
 async fn a_damaged_or_foreign_document_is_refused_and_never_overwritten() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     world.insert(2).await;
     let sound = world.document().await;
@@ -34,30 +34,88 @@ async fn a_damaged_or_foreign_document_is_refused_and_never_overwritten() {
     of_invoices.poller_name = "invoices".to_owned();
     let cases = [
         ("nothing", Vec::new(), "cut short"),
-        ("one byte less", bytes[..bytes.len() - 1].to_vec(), "cut short"),
+        (
+            "one byte less",
+            bytes[..bytes.len() - 1].to_vec(),
+            "cut short",
+        ),
         ("half of it", bytes[..bytes.len() / 2].to_vec(), "cut short"),
         ("something behind it", with_garbage, ""),
         ("not text", vec![0xff, 0xfe, 0x00], ""),
         ("a list", b"[]".to_vec(), ""),
         ("null", b"null".to_vec(), ""),
-        ("a later version", edited(&sound, |d| d["version"] = json!(2)), "version 2"),
-        ("a version as text", edited(&sound, |d| d["version"] = json!("1")), "version"),
-        ("no version", edited(&sound, |d| { d.as_object_mut().unwrap().remove("version"); }), "version"),
+        (
+            "a later version",
+            edited(&sound, |d| d["version"] = json!(2)),
+            "version 2",
+        ),
+        (
+            "a version as text",
+            edited(&sound, |d| d["version"] = json!("1")),
+            "version",
+        ),
+        (
+            "no version",
+            edited(&sound, |d| {
+                d.as_object_mut().unwrap().remove("version");
+            }),
+            "version",
+        ),
         ("another poller's", of_invoices.to_bytes(), "invoices"),
-        ("another poller's, by hand", edited_without_check(&sound, |d| d["poller_name"] = json!("invoices")), "invoices"),
-        ("a moved checkpoint", edited(&sound, |d| d["checkpoint"]["cursor"]["value"] = json!(0)), "check"),
-        ("a lower token", edited(&sound, |d| d["lease"]["fencing_token"] = json!(0)), "check"),
-        ("a negative token", edited_without_check(&sound, |d| d["lease"]["fencing_token"] = json!(-1)), "not legal"),
-        ("an owner without times", edited_without_check(&sound, |d| d["lease"]["owner_id"] = json!("me")), "not legal"),
-        ("a lease that ends before it begins", edited_without_check(&sound, |d| {
-            d["lease"]["owner_id"] = json!("me");
-            d["lease"]["acquired_at"] = json!("2026-04-07T01:23:00Z");
-            d["lease"]["heartbeat_at"] = json!("2026-04-07T01:23:20Z");
-            d["lease"]["expires_at"] = json!("2026-04-07T01:22:00Z");
-        }), "not legal"),
-        ("no checkpoint", edited_without_check(&sound, |d| { d.as_object_mut().unwrap().remove("checkpoint"); }), "not legal"),
-        ("a status that is none", edited_without_check(&sound, |d| d["status"] = json!("asleep")), "not legal"),
-        ("a key that is not the key", edited_without_check(&sound, |d| d["checkpoint"]["cursor"]["tiebreaker"] = json!({ "other": 1 })), ""),
+        (
+            "another poller's, by hand",
+            edited_without_check(&sound, |d| d["poller_name"] = json!("invoices")),
+            "invoices",
+        ),
+        (
+            "a moved checkpoint",
+            edited(&sound, |d| d["checkpoint"]["cursor"]["value"] = json!(0)),
+            "check",
+        ),
+        (
+            "a lower token",
+            edited(&sound, |d| d["lease"]["fencing_token"] = json!(0)),
+            "check",
+        ),
+        (
+            "a negative token",
+            edited_without_check(&sound, |d| d["lease"]["fencing_token"] = json!(-1)),
+            "not legal",
+        ),
+        (
+            "an owner without times",
+            edited_without_check(&sound, |d| d["lease"]["owner_id"] = json!("me")),
+            "not legal",
+        ),
+        (
+            "a lease that ends before it begins",
+            edited_without_check(&sound, |d| {
+                d["lease"]["owner_id"] = json!("me");
+                d["lease"]["acquired_at"] = json!("2026-04-07T01:23:00Z");
+                d["lease"]["heartbeat_at"] = json!("2026-04-07T01:23:20Z");
+                d["lease"]["expires_at"] = json!("2026-04-07T01:22:00Z");
+            }),
+            "not legal",
+        ),
+        (
+            "no checkpoint",
+            edited_without_check(&sound, |d| {
+                d.as_object_mut().unwrap().remove("checkpoint");
+            }),
+            "not legal",
+        ),
+        (
+            "a status that is none",
+            edited_without_check(&sound, |d| d["status"] = json!("asleep")),
+            "not legal",
+        ),
+        (
+            "a key that is not the key",
+            edited_without_check(&sound, |d| {
+                d["checkpoint"]["cursor"]["tiebreaker"] = json!({ "other": 1 })
+            }),
+            "",
+        ),
     ];
     for (what, body, reason) in cases {
         world.put(body.clone()).await;
@@ -67,8 +125,14 @@ async fn a_damaged_or_foreign_document_is_refused_and_never_overwritten() {
             let report = world.tick().await;
             let sentence = report.sentence();
             let error = failed(report);
-            assert!(matches!(error, TickError::Document { .. }), "{what}: {error:?}");
-            assert!(sentence.contains(world.key().as_str()), "{what}: names the blob: {sentence}");
+            assert!(
+                matches!(error, TickError::Document { .. }),
+                "{what}: {error:?}"
+            );
+            assert!(
+                sentence.contains(world.key().as_str()),
+                "{what}: names the blob: {sentence}"
+            );
             assert!(sentence.contains(reason), "{what}: says why: {sentence}");
             assert!(
                 sentence.contains("restore") && sentence.contains("reset"),
@@ -90,10 +154,13 @@ async fn a_damaged_or_foreign_document_is_refused_and_never_overwritten() {
 /// It may become so between our read and our write.
 #[tokio::test]
 async fn a_document_that_is_damaged_under_its_holder_is_left_as_it_is() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     world.insert(2).await;
-    world.world.receiver.answer(|_, _| crate::support::receiver::Answer::WhenOpened);
+    world
+        .world
+        .receiver
+        .answer(|_, _| crate::support::receiver::Answer::WhenOpened);
     let vandal = async {
         world.world.receiver.arrived(2).await;
         world.put("{ \"version\": 1, ").await;
@@ -107,7 +174,7 @@ async fn a_document_that_is_damaged_under_its_holder_is_left_as_it_is() {
 
 #[tokio::test]
 async fn a_document_that_is_gone_is_not_begun_again() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     let store = world.poller().store;
     let tag = world.stored().await.unwrap().tag;
@@ -119,7 +186,10 @@ async fn a_document_that_is_gone_is_not_begun_again() {
     assert!(matches!(error, TickError::DocumentGone { .. }), "{error:?}");
     assert!(sentence.contains("reset"), "{sentence}");
     let lines = world.proxy.fresh_lines();
-    assert!(lines.iter().all(|line| line.starts_with("GET")), "{lines:#?}");
+    assert!(
+        lines.iter().all(|line| line.starts_with("GET")),
+        "{lines:#?}"
+    );
     assert_eq!(world.sent(), [1]);
 }
 
@@ -151,7 +221,7 @@ fn plain_version_1(fingerprint: &str) -> Value {
 
 #[tokio::test]
 async fn a_plain_version_1_document_loads_and_its_poller_goes_on_behind_it() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let source = json!({ "source": { "table": "events", "cursor": "updated_at" } });
     let world = BlobWorld::changed(&azurite, CALM, source).await;
     let mut table = world.world.writer().await;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use dbtick::clock::{Clock, SystemClock};
 use dbtick::config::LeaseTimes;
 use dbtick::model::lease::AgeEvidence;
 use dbtick::model::transitions::{Action, Applied, Claim, apply};
-use dbtick::clock::{Clock, SystemClock};
 use dbtick::tick::report::{Outcome, TickError};
 use futures_util::future::join_all;
 use tokio::time::sleep;
@@ -39,7 +39,7 @@ async fn next_owner(world: &BlobWorld) -> Outcome {
 /// Just before, just when and well after we look: whichever comes first, it counts once.
 #[tokio::test]
 async fn a_write_that_lands_late_is_counted_once() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let delays = [900, 980, 1000, 1005, 1020, 1100, 1500];
     let cases = delays.iter().flat_map(|delay| {
@@ -55,7 +55,10 @@ async fn a_write_that_lands_late_is_counted_once() {
             };
             world.proxy.until("the late write arrives", landed).await;
             let case = format!("PUT {nth}, {delay} ms: {:#?}", world.proxy.fresh_lines());
-            assert!(matches!(report.result, Ok(Outcome::Drained)), "{report:?} {case}");
+            assert!(
+                matches!(report.result, Ok(Outcome::Drained)),
+                "{report:?} {case}"
+            );
             let document = world.document().await;
             assert_eq!(document.lease.token.get(), 2, "{case}");
             assert_eq!(document.counters.batches, 2, "{case}");
@@ -70,7 +73,7 @@ async fn a_write_that_lands_late_is_counted_once() {
 /// The server has done it, and nobody heard of it while the lease was good.
 #[tokio::test]
 async fn a_commit_that_is_answered_after_the_lease_is_not_believed_and_not_lost() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, SHORT).await;
     world.insert(2).await;
     let late = Fault::AnswerDelayed(Duration::from_secs(3));
@@ -81,7 +84,10 @@ async fn a_commit_that_is_answered_after_the_lease_is_not_believed_and_not_lost(
     }
     let report = world.tick().await;
     assert_eq!(report.tally.batches, 0, "{report:?}");
-    assert!(report.took_ms < 2_500, "it does not wait for the answer: {report:?}");
+    assert!(
+        report.took_ms < 2_500,
+        "it does not wait for the answer: {report:?}"
+    );
     let error = failed(report);
     assert!(matches!(error, TickError::LeaseLost { .. }), "{error:?}");
     world.proxy.heal();
@@ -94,7 +100,7 @@ async fn a_commit_that_is_answered_after_the_lease_is_not_believed_and_not_lost(
 /// owner has begun.
 #[tokio::test]
 async fn a_commit_that_lands_after_the_next_claim_is_rejected() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, SHORT).await;
     world.insert(2).await;
     let late = Fault::RequestDelayed(Duration::from_secs(6));
@@ -109,7 +115,9 @@ async fn a_commit_that_lands_after_the_next_claim_is_rejected() {
     let after_takeover = world.document().await;
     assert_eq!(after_takeover.lease.token.get(), 3);
     let late_one = |exchanges: &[Exchange]| {
-        let late = exchanges.iter().find(|e| e.fault == Some(Fault::RequestDelayed(Duration::from_secs(6))));
+        let late = exchanges
+            .iter()
+            .find(|e| e.fault == Some(Fault::RequestDelayed(Duration::from_secs(6))));
         late.and_then(|e| e.status)
     };
     world
@@ -124,7 +132,7 @@ async fn a_commit_that_lands_after_the_next_claim_is_rejected() {
 /// C4: n heartbeats in a row that could not be sent.
 #[tokio::test]
 async fn a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let faults = [
         Fault::Reset,
@@ -146,13 +154,20 @@ async fn a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more() {
         let report = world.tick().await;
         assert!(report.took_ms < 3_000, "{report:?}");
         let error = failed(report);
-        assert!(matches!(error, TickError::LeaseLost { .. }), "{fault:?}: {error:?}");
+        assert!(
+            matches!(error, TickError::LeaseLost { .. }),
+            "{fault:?}: {error:?}"
+        );
         let at_its_end = world.proxy.exchanges().len();
         world.proxy.heal();
         sleep(SHORT.heartbeat * 2).await;
         let lines = world.proxy.fresh_lines();
         assert_eq!(lines.len(), world.proxy.exchanges().len().min(lines.len()));
-        assert_eq!(world.proxy.exchanges().len(), at_its_end, "{fault:?}: {lines:#?}");
+        assert_eq!(
+            world.proxy.exchanges().len(),
+            at_its_end,
+            "{fault:?}: {lines:#?}"
+        );
         assert_eq!(world.committed().await, 1, "{fault:?}");
         assert_eq!(next_owner(&world).await, Outcome::Drained, "{fault:?}");
         assert_eq!(world.committed().await, 3, "{fault:?}");
@@ -164,7 +179,7 @@ async fn a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more() {
 /// D3, D7: a rival has the lease; the commit that follows is refused by the server and by us.
 #[tokio::test]
 async fn a_stale_holders_commit_is_rejected_and_the_rivals_document_stands() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     world.insert(2).await;
     world.world.receiver.answer(|_, _| Answer::WhenOpened);

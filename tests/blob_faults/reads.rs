@@ -13,7 +13,7 @@ use crate::world::{BRISK, BlobWorld, CALM, done, failed};
 /// Half a document must never pass for a damaged one: that would send a person to repair a sound blob.
 #[tokio::test]
 async fn a_read_that_fails_once_is_made_again() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let faults = [
         Fault::Reset,
@@ -29,9 +29,16 @@ async fn a_read_that_fails_once_is_made_again() {
         world.insert(2).await;
         world.proxy.nth(1, "GET", "orders.json", fault.clone());
         let report = world.tick().await;
-        assert!(matches!(report.result, Ok(Outcome::Drained)), "{fault:?}: {report:?}");
+        assert!(
+            matches!(report.result, Ok(Outcome::Drained)),
+            "{fault:?}: {report:?}"
+        );
         let lines = world.proxy.fresh_lines();
-        assert_eq!(lines.len(), 4, "two reads, two writes; {fault:?}: {lines:#?}");
+        assert_eq!(
+            lines.len(),
+            4,
+            "two reads, two writes; {fault:?}: {lines:#?}"
+        );
         assert_eq!(world.sent(), [1, 1, 1], "{fault:?}");
     });
     join_all(cases).await;
@@ -40,7 +47,7 @@ async fn a_read_that_fails_once_is_made_again() {
 /// D9.
 #[tokio::test]
 async fn a_store_that_cannot_be_read_fails_the_tick_after_a_few_tries() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let faults = [
         Some(Fault::Reset),
@@ -69,8 +76,14 @@ async fn a_store_that_cannot_be_read_fails_the_tick_after_a_few_tries() {
         );
         let lines = world.proxy.fresh_lines();
         assert!(lines.len() <= 4, "{fault:?}: {lines:#?}");
-        assert!(lines.iter().all(|line| line.starts_with("GET")), "{fault:?}: {lines:#?}");
-        assert!(!sentence.contains("write"), "it was a read; {fault:?}: {sentence}");
+        assert!(
+            lines.iter().all(|line| line.starts_with("GET")),
+            "{fault:?}: {lines:#?}"
+        );
+        assert!(
+            !sentence.contains("write"),
+            "it was a read; {fault:?}: {sentence}"
+        );
         assert_eq!(world.sent(), [1], "{fault:?}");
     });
     join_all(cases).await;
@@ -78,14 +91,19 @@ async fn a_store_that_cannot_be_read_fails_the_tick_after_a_few_tries() {
 
 #[tokio::test]
 async fn a_read_that_is_forbidden_is_not_tried_again_and_says_what_to_do() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     for status in [401, 403] {
-        world.proxy.nth(1, "GET", "orders.json", Fault::Say(status, &[]));
+        world
+            .proxy
+            .nth(1, "GET", "orders.json", Fault::Say(status, &[]));
         let report = world.tick().await;
         let sentence = report.sentence();
         let error = failed(report);
-        assert!(matches!(error, TickError::Store(StoreError::Refused { .. })), "{error:?}");
+        assert!(
+            matches!(error, TickError::Store(StoreError::Refused { .. })),
+            "{error:?}"
+        );
         assert!(sentence.contains(&status.to_string()), "{sentence}");
         assert!(sentence.contains("db-state"), "names the place: {sentence}");
         assert_eq!(world.proxy.fresh().len(), 1);
@@ -95,14 +113,17 @@ async fn a_read_that_is_forbidden_is_not_tried_again_and_says_what_to_do() {
 /// A stale view is found out by the claim, before anything is sent.
 #[tokio::test]
 async fn a_tick_that_read_an_old_document_sends_nothing() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     world.insert(2).await;
     assert_eq!(done(world.tick().await), Outcome::Drained);
     world.insert(1).await;
     world.proxy.nth(1, "GET", "orders.json", Fault::Stale);
     let outcome = done(world.tick().await);
-    assert!(matches!(outcome, Outcome::HeldElsewhere { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, Outcome::HeldElsewhere { .. }),
+        "{outcome:?}"
+    );
     assert_eq!(world.sent(), [1, 1, 1]);
     assert_eq!(done(world.tick().await), Outcome::Drained);
     assert_eq!(world.sent(), [1, 1, 1, 1]);
@@ -111,7 +132,7 @@ async fn a_tick_that_read_an_old_document_sends_nothing() {
 /// What settles an unknown outcome may fail as well.
 #[tokio::test]
 async fn a_reload_that_fails_is_made_again_while_the_lease_is_good() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let faults = [
         Fault::Reset,
@@ -125,7 +146,9 @@ async fn a_reload_that_fails_is_made_again_while_the_lease_is_good() {
             async move {
                 let world = BlobWorld::born_on(azurite, CALM).await;
                 world.insert(2).await;
-                world.proxy.nth(nth, "PUT", "orders.json", Fault::AnswerDropped);
+                world
+                    .proxy
+                    .nth(nth, "PUT", "orders.json", Fault::AnswerDropped);
                 for n in 2..=6 {
                     world.proxy.nth(n, "GET", "orders.json", fault.clone());
                 }
@@ -146,10 +169,12 @@ async fn a_reload_that_fails_is_made_again_while_the_lease_is_good() {
 /// An old document shows neither our mark nor our lease: stop, and let the next tick look again.
 #[tokio::test]
 async fn a_reload_that_shows_an_old_document_never_undoes_a_commit() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     world.insert(2).await;
-    world.proxy.nth(2, "PUT", "orders.json", Fault::AnswerDropped);
+    world
+        .proxy
+        .nth(2, "PUT", "orders.json", Fault::AnswerDropped);
     world.proxy.nth(2, "GET", "orders.json", Fault::Stale);
     let error = failed(world.tick().await);
     assert!(matches!(error, TickError::LeaseLost { .. }), "{error:?}");
@@ -161,17 +186,24 @@ async fn a_reload_that_shows_an_old_document_never_undoes_a_commit() {
 /// A document that is gone is never made again from memory.
 #[tokio::test]
 async fn a_document_that_vanishes_under_its_holder_is_not_recreated() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let cases = [1, 2].map(|nth| async move {
         let world = BlobWorld::born_on(azurite, CALM).await;
         world.insert(2).await;
-        world.proxy.nth(nth, "PUT", "orders.json", Fault::Say(412, &[]));
-        world.proxy.nth(2, "GET", "orders.json", Fault::Say(404, &[]));
+        world
+            .proxy
+            .nth(nth, "PUT", "orders.json", Fault::Say(412, &[]));
+        world
+            .proxy
+            .nth(2, "GET", "orders.json", Fault::Say(404, &[]));
         let error = failed(world.tick().await);
         assert!(matches!(error, TickError::DocumentGone { .. }), "{error:?}");
         let lines = world.proxy.fresh_lines();
-        assert!(lines.iter().all(|line| !line.contains("if-none-match")), "{lines:#?}");
+        assert!(
+            lines.iter().all(|line| !line.contains("if-none-match")),
+            "{lines:#?}"
+        );
     });
     join_all(cases).await;
 }

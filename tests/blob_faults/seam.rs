@@ -47,7 +47,7 @@ async fn say(store: &dyn StateStore, call: Call, key: &StoreKey, tag: &Tag) -> (
 
 #[tokio::test]
 async fn every_fault_of_a_write_is_told_by_what_the_caller_may_do_about_it() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::on(&azurite, CALM).await;
     let (world, store) = (&world, world.poller().store);
     let store = store.as_ref();
@@ -95,14 +95,18 @@ async fn every_fault_of_a_write_is_told_by_what_the_caller_may_do_about_it() {
                 Call::Delete => (Some("before"), None),
             };
             let should = if done { after } else { before };
-            assert_eq!(now, should.map(|text| Bytes::from_static(text.as_bytes())), "{case}");
+            assert_eq!(
+                now,
+                should.map(|text| Bytes::from_static(text.as_bytes())),
+                "{case}"
+            );
         }
     }
 }
 
 #[tokio::test]
 async fn a_server_that_nobody_can_reach_has_surely_done_nothing() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::on(&azurite, CALM).await;
     let store = world.poller().store;
     world.proxy.close().await;
@@ -118,7 +122,7 @@ async fn a_server_that_nobody_can_reach_has_surely_done_nothing() {
 /// A reused connection that the server has closed meanwhile is everyday life, not a fault.
 #[tokio::test]
 async fn connections_that_were_cut_while_idle_are_replaced_quietly() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     let store = world.poller().store;
     store.load(&world.key()).await.unwrap().unwrap();
@@ -131,7 +135,7 @@ async fn connections_that_were_cut_while_idle_are_replaced_quietly() {
 
 #[tokio::test]
 async fn a_read_is_whole_or_an_error() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     let store = world.poller().store;
     for fault in [
@@ -152,7 +156,7 @@ async fn a_read_is_whole_or_an_error() {
 /// The lease rule needs both times, and from one answer.
 #[tokio::test]
 async fn a_read_tells_the_servers_time_and_the_time_of_the_last_write() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     let loaded = world.poller().store.load(&world.key()).await.unwrap();
     let clock = loaded.unwrap().clock.expect("this store tells the time");
@@ -162,7 +166,7 @@ async fn a_read_tells_the_servers_time_and_the_time_of_the_last_write() {
 
 #[tokio::test]
 async fn equal_bodies_written_twice_have_two_tags_and_one_race_has_one_winner() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::on(&azurite, CALM).await;
     let store = world.poller().store;
     let key = StoreKey::new("seam/race").unwrap();
@@ -191,7 +195,7 @@ async fn equal_bodies_written_twice_have_two_tags_and_one_race_has_one_winner() 
 /// Not in a message, not in a chain of causes, not in Debug.
 #[tokio::test]
 async fn no_error_shows_the_account_key_or_a_signature() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::on(&azurite, CALM).await;
     let connection = &world.world.environment["STATE"];
     let key = connection.split("AccountKey=").nth(1).unwrap();

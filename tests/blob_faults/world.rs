@@ -54,7 +54,7 @@ impl BlobWorld {
     /// With `changes` on top of its configuration.
     pub(crate) async fn changed(azurite: &Azurite, lease: LeaseTimes, changes: Value) -> Self {
         let app = format!("case-{:x}", SystemClock.random());
-        let proxy = Proxy::to(azurite.port()).await;
+        let proxy = Proxy::before(azurite);
         let mut poller = json!({
             "batch": { "max_rows": BATCH },
             "deliver": [{ "webhook": { "url": "%HOOK%", "attempts": 1 } }],
@@ -62,11 +62,11 @@ impl BlobWorld {
         });
         merge(&mut poller, changes);
         let world = World::with_orders(poller)
-        .await
-        .setting("DBTICK_APP", &app)
-        .setting("STATE", &azurite.connection_string());
+            .await
+            .setting("DBTICK_APP", &app)
+            .setting("STATE", &azurite.connection_string());
         let direct = poller_of(&world, Arc::new(SystemClock)).store;
-        let world = world.setting("STATE", &azurite.connection_string_through(proxy.port));
+        let world = world.setting("STATE", &proxy.connection_string());
         Self {
             world,
             proxy,

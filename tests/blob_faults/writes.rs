@@ -53,11 +53,24 @@ async fn before(step: Step, azurite: &Azurite) -> (BlobWorld, usize, &'static st
     let (world, rows, nth, path) = match step {
         Step::Create => (BlobWorld::on(azurite, lease).await, 2, 1, "orders.json"),
         Step::BirthMarker => (BlobWorld::on(azurite, lease).await, 2, 1, "orders.born"),
-        Step::Claim => (BlobWorld::born_on(azurite, lease).await, 2, 1, "orders.json"),
-        Step::Commit => (BlobWorld::born_on(azurite, lease).await, 4, 2, "orders.json"),
-        Step::Heartbeat | Step::LastCommit | Step::Failure => {
-            (BlobWorld::born_on(azurite, lease).await, 2, 2, "orders.json")
-        }
+        Step::Claim => (
+            BlobWorld::born_on(azurite, lease).await,
+            2,
+            1,
+            "orders.json",
+        ),
+        Step::Commit => (
+            BlobWorld::born_on(azurite, lease).await,
+            4,
+            2,
+            "orders.json",
+        ),
+        Step::Heartbeat | Step::LastCommit | Step::Failure => (
+            BlobWorld::born_on(azurite, lease).await,
+            2,
+            2,
+            "orders.json",
+        ),
     };
     world.insert(rows).await;
     match step {
@@ -76,7 +89,11 @@ async fn open_in_time(step: Step, world: &BlobWorld) {
     if step == Step::Heartbeat {
         let renewed = |exchanges: &[Exchange]| {
             let fault = exchanges.iter().position(|e| e.fault.is_some());
-            fault.is_some_and(|at| exchanges[at + 1..].iter().any(|e| e.is("PUT", "") && e.landed()))
+            fault.is_some_and(|at| {
+                exchanges[at + 1..]
+                    .iter()
+                    .any(|e| e.is("PUT", "") && e.landed())
+            })
         };
         world.proxy.until("a heartbeat lands", renewed).await;
         world.world.receiver.open_gate();
@@ -86,7 +103,12 @@ async fn open_in_time(step: Step, world: &BlobWorld) {
 /// Passes by itself, wherever it happens: the tick ends as if nothing had happened.
 async fn passes(azurite: &Azurite, step: Step, fault: Fault) {
     let (world, nth, path) = before(step, azurite).await;
-    let rows = world.sent().len() + if step == Step::Commit { 2 * BATCH } else { BATCH };
+    let rows = world.sent().len()
+        + if step == Step::Commit {
+            2 * BATCH
+        } else {
+            BATCH
+        };
     let token = match world.stored().await {
         Some(_) => world.document().await.lease.token.get(),
         None => 0,
@@ -98,7 +120,10 @@ async fn passes(azurite: &Azurite, step: Step, fault: Fault) {
     match step {
         Step::Failure => {
             let error = failed(report);
-            assert!(matches!(error, TickError::Delivery { attempts: 1, .. }), "{error:?} {case}");
+            assert!(
+                matches!(error, TickError::Delivery { attempts: 1, .. }),
+                "{error:?} {case}"
+            );
             assert_eq!(document.failure.unwrap().attempts, 1, "{case}");
             assert_eq!(document.counters.failed_ticks, 1, "{case}");
         }
@@ -113,15 +138,18 @@ async fn passes(azurite: &Azurite, step: Step, fault: Fault) {
     assert_eq!(document.lease.token.get(), token + 1, "one claim: {case}");
     assert_eq!(document.lease.held, None, "{case}");
     let born = world.proxy.exchanges();
-    assert!(born.iter().any(|e| e.is("PUT", ".born") && e.landed()), "{case}");
+    assert!(
+        born.iter().any(|e| e.is("PUT", ".born") && e.landed()),
+        "{case}"
+    );
 }
 
 async fn passes_everywhere(faults: &[Fault]) {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
-    let cases = faults.iter().flat_map(|fault| {
-        STEPS.map(|step| passes(azurite, step, fault.clone()))
-    });
+    let cases = faults
+        .iter()
+        .flat_map(|fault| STEPS.map(|step| passes(azurite, step, fault.clone())));
     join_all(cases).await;
 }
 
@@ -137,13 +165,17 @@ async fn a_write_that_did_not_happen_is_made_again_and_nothing_is_sent_twice() {
 
 #[tokio::test]
 async fn a_server_that_is_busy_for_a_moment_is_asked_again() {
-    passes_everywhere(&[Fault::Say(503, &[]), Fault::Say(429, &[("retry-after", "1")])]).await;
+    passes_everywhere(&[
+        Fault::Say(503, &[]),
+        Fault::Say(429, &[("retry-after", "1")]),
+    ])
+    .await;
 }
 
 /// The SDK, or somebody between, may have repeated a write of ours: what the document shows counts.
 #[tokio::test]
 async fn a_condition_that_failed_without_a_rival_is_not_a_lost_lease() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let steps = STEPS.into_iter().filter(|step| *step != Step::BirthMarker);
     let cases = steps.map(|step| passes(azurite, step, Fault::Say(412, &[])));
@@ -153,10 +185,12 @@ async fn a_condition_that_failed_without_a_rival_is_not_a_lost_lease() {
 /// D6, told by the requests: written once, looked at once, not written again.
 #[tokio::test]
 async fn a_commit_whose_answer_is_dropped_is_read_again_and_not_written_again() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, CALM).await;
     world.insert(2).await;
-    world.proxy.nth(2, "PUT", "orders.json", Fault::AnswerDropped);
+    world
+        .proxy
+        .nth(2, "PUT", "orders.json", Fault::AnswerDropped);
     let report = world.tick().await;
     assert_eq!(done(report), Outcome::Drained);
     assert_eq!(
@@ -175,7 +209,7 @@ async fn a_commit_whose_answer_is_dropped_is_read_again_and_not_written_again() 
 /// A repeat below us would meet our own success and come back as 412.
 #[tokio::test]
 async fn no_write_is_repeated_behind_our_back() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let faults = [
         (Fault::AnswerDropped, vec!["201"]),
@@ -205,7 +239,7 @@ async fn no_write_is_repeated_behind_our_back() {
 /// Nothing we do helps: say what to do, move nothing, and do not knock again and again.
 #[tokio::test]
 async fn a_refusal_of_access_ends_the_tick_with_a_sentence_for_people() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let cases = STEPS.map(|step| async move {
         let (world, nth, path) = before(step, azurite).await;
@@ -245,30 +279,33 @@ async fn a_refusal_of_access_ends_the_tick_with_a_sentence_for_people() {
 
 #[tokio::test]
 async fn retry_after_is_obeyed_within_the_lease() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
-    let cases = [Step::Create, Step::Claim, Step::Heartbeat, Step::LastCommit].map(|step| async move {
-        let (world, nth, path) = before(step, azurite).await;
-        world.proxy.nth(nth, "PUT", path, Fault::Say(503, &[("retry-after", "2")]));
-        let (report, ()) = tokio::join!(world.tick(), open_in_time(step, &world));
-        assert_eq!(done(report), Outcome::Drained);
-        let exchanges = world.proxy.fresh();
-        let told = exchanges.iter().position(|e| e.fault.is_some()).unwrap();
-        let next = exchanges.get(told + 1).expect("it is tried again");
-        let waited = next.at - exchanges[told].at;
-        assert!(
-            waited >= Duration::from_secs(2),
-            "{step:?}: asked again after {waited:?}: {:#?}",
-            exchanges.iter().map(Exchange::line).collect::<Vec<_>>()
-        );
-    });
+    let cases =
+        [Step::Create, Step::Claim, Step::Heartbeat, Step::LastCommit].map(|step| async move {
+            let (world, nth, path) = before(step, azurite).await;
+            world
+                .proxy
+                .nth(nth, "PUT", path, Fault::Say(503, &[("retry-after", "2")]));
+            let (report, ()) = tokio::join!(world.tick(), open_in_time(step, &world));
+            assert_eq!(done(report), Outcome::Drained);
+            let exchanges = world.proxy.fresh();
+            let told = exchanges.iter().position(|e| e.fault.is_some()).unwrap();
+            let next = exchanges.get(told + 1).expect("it is tried again");
+            let waited = next.at - exchanges[told].at;
+            assert!(
+                waited >= Duration::from_secs(2),
+                "{step:?}: asked again after {waited:?}: {:#?}",
+                exchanges.iter().map(Exchange::line).collect::<Vec<_>>()
+            );
+        });
     join_all(cases).await;
 }
 
 /// An hour is longer than any lease: the server is left in peace and the tick says so.
 #[tokio::test]
 async fn a_retry_after_beyond_the_lease_fails_the_tick_without_hammering() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let azurite = &azurite;
     let cases = [Step::Claim, Step::LastCommit].map(|step| async move {
         let (mut world, nth, path) = before(step, azurite).await;
@@ -294,7 +331,7 @@ async fn a_retry_after_beyond_the_lease_fails_the_tick_without_hammering() {
 /// A server that is gone for a moment, as opposed to one that may have done something.
 #[tokio::test]
 async fn a_holder_outlasts_a_server_that_cannot_be_reached() {
-    let azurite = Azurite::start().await;
+    let azurite = Azurite::blob();
     let world = BlobWorld::born_on(&azurite, QUICK_HEARTBEAT).await;
     world.insert(2).await;
     world.world.receiver.answer(|_, _| Answer::WhenOpened);

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
+use super::azurite::{self, ACCOUNT, Azurite};
 use super::within;
 
 /// What happens to one exchange.
@@ -111,7 +112,13 @@ struct Shared {
 }
 
 impl Proxy {
-    pub async fn to(server: u16) -> Self {
+    pub fn before(azurite: &Azurite) -> Self {
+        let (_, port) = azurite.endpoint.rsplit_once(':').unwrap();
+        let (port, _) = port.split_once('/').unwrap();
+        Self::to(port.parse().unwrap())
+    }
+
+    pub fn to(server: u16) -> Self {
         let shared = Arc::new(Shared {
             server,
             rules: Mutex::default(),
@@ -125,6 +132,11 @@ impl Proxy {
         });
         let port = shared.listen(0);
         Self { port, shared }
+    }
+
+    /// Azurite's, as an app setting holds it, but through here.
+    pub fn connection_string(&self) -> String {
+        azurite::connection_string(&format!("http://127.0.0.1:{}/{ACCOUNT}", self.port))
     }
 
     /// The n-th request from now that matches, counting from one. An empty method is any.
@@ -467,8 +479,8 @@ impl Stream {
             let end = end.ok_or(ErrorKind::UnexpectedEof)?;
             let line = String::from_utf8_lossy(&self.ahead[at..end]).into_owned();
             let size = line.trim().split(';').next().unwrap_or_default().to_owned();
-            let size =
-                usize::from_str_radix(&size, 16).map_err(|_| Error::from(ErrorKind::InvalidData))?;
+            let size = usize::from_str_radix(&size, 16)
+                .map_err(|_| Error::from(ErrorKind::InvalidData))?;
             at = end + size + 2;
             if size == 0 {
                 return Ok(at);
