@@ -75,7 +75,12 @@ impl Exchange {
             (None, Some(_)) => " if-none-match",
             (None, None) => "",
         };
-        let status = self.status.map_or("?".to_owned(), |s| s.to_string());
+        let status = match self.status {
+            None => "?".to_owned(),
+            // A range that holds the whole.
+            Some(206) => "200".to_owned(),
+            Some(status) => status.to_string(),
+        };
         format!("{} {name}{condition} {status}", self.method)
     }
 }
@@ -337,7 +342,7 @@ impl Connection {
             _ => {}
         }
         let answer = forward(self.shared.server, &request).await?;
-        if method == "GET" && answer.status() == 200 {
+        if method == "GET" && matches!(answer.status(), 200 | 206) {
             let kept = (path, Bytes::copy_from_slice(&answer.bytes));
             self.shared.answers.lock().unwrap().push(kept);
         }
