@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::support::azurite::Azurite;
 use crate::support::receiver::Answer;
 use crate::support::within;
-use crate::world::{BRISK, BlobWorld, done, run};
+use crate::world::{BRISK, BlobWorld, CALM, done, run};
 
 /// A wall clock that is wrong by as much as it is told.
 #[derive(Debug, Default)]
@@ -38,12 +38,22 @@ impl Clock for WrongClock {
     }
 }
 
+/// One server for all of them; each function is a promise of its own.
+#[tokio::test]
+async fn only_the_servers_clock_counts() {
+    let azurite = Azurite::blob();
+    tokio::join!(
+        a_dead_holders_lease_is_taken_after_ttl_and_margin_however_wrong_the_clocks_are(&azurite),
+        a_holder_whose_clock_jumps_keeps_its_lease_and_its_document_legal(&azurite),
+        a_clock_that_is_off_by_more_than_the_margin_is_reported(&azurite),
+    );
+}
+
 /// Issue 3, point 6: ttl + margin after the last write of the one that died, whatever clocks say.
 /// The server tells whole seconds, so an age may be off by one.
-#[tokio::test]
-async fn a_dead_holders_lease_is_taken_after_ttl_and_margin_however_wrong_the_clocks_are() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn a_dead_holders_lease_is_taken_after_ttl_and_margin_however_wrong_the_clocks_are(
+    azurite: &Azurite,
+) {
     let cases = [(0, 0), (10, -10), (-10, 10), (10, 0), (-10, 0)].map(|(dead, next)| async move {
         let world = BlobWorld::born_on(azurite, BRISK).await;
         world.insert(2).await;
@@ -82,10 +92,7 @@ async fn a_dead_holders_lease_is_taken_after_ttl_and_margin_however_wrong_the_cl
     join_all(cases).await;
 }
 
-#[tokio::test]
-async fn a_holder_whose_clock_jumps_keeps_its_lease_and_its_document_legal() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn a_holder_whose_clock_jumps_keeps_its_lease_and_its_document_legal(azurite: &Azurite) {
     let cases = [0, 10, -10].map(|contender| async move {
         let world = BlobWorld::born_on(azurite, BRISK).await;
         world.insert(2).await;
@@ -117,13 +124,17 @@ async fn a_holder_whose_clock_jumps_keeps_its_lease_and_its_document_legal() {
 }
 
 /// The tick works all the same; people are told, because logs and `not_before` go by that clock.
-#[tokio::test]
-async fn a_clock_that_is_off_by_more_than_the_margin_is_reported() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, BRISK).await;
+async fn a_clock_that_is_off_by_more_than_the_margin_is_reported(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, CALM).await;
+    assert_eq!(world.tick().await.clock_skew, None);
     for minutes in [10, -10] {
         world.insert(2).await;
         let report = run(&world.poller_with(WrongClock::by_minutes(minutes))).await;
+        let skew = report.clock_skew.expect("it is noticed").seconds();
+        assert!(
+            (minutes * 60 - skew).abs() <= 5,
+            "{minutes} minutes: {skew} s"
+        );
         assert_eq!(done(report), Outcome::Drained);
     }
 }

@@ -14,11 +14,11 @@ use crate::support::azurite::Azurite;
 use crate::support::proxy::{Exchange, Fault};
 use crate::support::receiver::Answer;
 use crate::support::within;
-use crate::world::{BRISK, BlobWorld, CALM, done, failed};
+use crate::world::{BlobWorld, CALM, IMPATIENT, done, failed};
 
-/// A request counts as lost after a quarter of a second, and the lease after one second.
+/// A request counts as lost after three quarters of a second, and the lease after two seconds.
 const SHORT: LeaseTimes = LeaseTimes {
-    ttl: Duration::from_secs(2),
+    ttl: Duration::from_secs(3),
     heartbeat: Duration::from_millis(500),
     margin: Duration::from_secs(1),
 };
@@ -36,15 +36,25 @@ async fn next_owner(world: &BlobWorld) -> Outcome {
     .await
 }
 
-/// Just before, just when and well after we look: whichever comes first, it counts once.
+/// One server for all of them; each function is a promise of its own.
 #[tokio::test]
-async fn a_write_that_lands_late_is_counted_once() {
+async fn nothing_that_comes_late_counts_twice_or_is_lost() {
     let azurite = Azurite::blob();
-    let azurite = &azurite;
+    tokio::join!(
+        a_write_that_lands_late_is_counted_once(&azurite),
+        a_commit_that_is_answered_after_the_lease_is_not_believed_and_not_lost(&azurite),
+        a_commit_that_lands_after_the_next_claim_is_rejected(&azurite),
+        a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more(&azurite),
+        a_stale_holders_commit_is_rejected_and_the_rivals_document_stands(&azurite),
+    );
+}
+
+/// Just before, just when and well after we look: whichever comes first, it counts once.
+async fn a_write_that_lands_late_is_counted_once(azurite: &Azurite) {
     let delays = [900, 980, 1000, 1005, 1020, 1100, 1500];
     let cases = delays.iter().flat_map(|delay| {
         [1, 2].map(|nth| async move {
-            let world = BlobWorld::born_on(azurite, BRISK).await;
+            let world = BlobWorld::born_on(azurite, IMPATIENT).await;
             world.insert(2).await;
             let late = Fault::RequestDelayed(Duration::from_millis(*delay));
             world.proxy.nth(nth, "PUT", "orders.json", late);
@@ -71,12 +81,10 @@ async fn a_write_that_lands_late_is_counted_once() {
 }
 
 /// The server has done it, and nobody heard of it while the lease was good.
-#[tokio::test]
-async fn a_commit_that_is_answered_after_the_lease_is_not_believed_and_not_lost() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, SHORT).await;
+async fn a_commit_that_is_answered_after_the_lease_is_not_believed_and_not_lost(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, SHORT).await;
     world.insert(2).await;
-    let late = Fault::AnswerDelayed(Duration::from_secs(3));
+    let late = Fault::AnswerDelayed(Duration::from_secs(5));
     world.proxy.nth(2, "PUT", "orders.json", late.clone());
     // From the second on: what looks at the outcome.
     for n in 2..20 {
@@ -85,7 +93,7 @@ async fn a_commit_that_is_answered_after_the_lease_is_not_believed_and_not_lost(
     let report = world.tick().await;
     assert_eq!(report.tally.batches, 0, "{report:?}");
     assert!(
-        report.took_ms < 2_500,
+        report.took_ms < 4_500,
         "it does not wait for the answer: {report:?}"
     );
     let error = failed(report);
@@ -98,15 +106,15 @@ async fn a_commit_that_is_answered_after_the_lease_is_not_believed_and_not_lost(
 
 /// D3 with the server as the judge: the commit of a holder that was given up lands after the next
 /// owner has begun.
-#[tokio::test]
-async fn a_commit_that_lands_after_the_next_claim_is_rejected() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, SHORT).await;
+async fn a_commit_that_lands_after_the_next_claim_is_rejected(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, SHORT).await;
     world.insert(2).await;
-    let late = Fault::RequestDelayed(Duration::from_secs(6));
+    let late = Fault::RequestDelayed(Duration::from_secs(8));
     world.proxy.nth(2, "PUT", "orders.json", late.clone());
     for n in 2..20 {
         world.proxy.nth(n, "GET", "orders.json", Fault::Reset);
+        // Another try would win against the late one.
+        world.proxy.nth(n + 1, "PUT", "orders.json", Fault::Reset);
     }
     let error = failed(world.tick().await);
     assert!(matches!(error, TickError::LeaseLost { .. }), "{error:?}");
@@ -117,7 +125,7 @@ async fn a_commit_that_lands_after_the_next_claim_is_rejected() {
     let late_one = |exchanges: &[Exchange]| {
         let late = exchanges
             .iter()
-            .find(|e| e.fault == Some(Fault::RequestDelayed(Duration::from_secs(6))));
+            .find(|e| e.fault == Some(Fault::RequestDelayed(Duration::from_secs(8))));
         late.and_then(|e| e.status)
     };
     world
@@ -130,10 +138,7 @@ async fn a_commit_that_lands_after_the_next_claim_is_rejected() {
 }
 
 /// C4: n heartbeats in a row that could not be sent.
-#[tokio::test]
-async fn a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more(azurite: &Azurite) {
     let faults = [
         Fault::Reset,
         Fault::Say(500, &[]),
@@ -152,7 +157,7 @@ async fn a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more() {
             world.proxy.nth(n, "GET", "orders.json", fault.clone());
         }
         let report = world.tick().await;
-        assert!(report.took_ms < 3_000, "{report:?}");
+        assert!(report.took_ms < 5_000, "{report:?}");
         let error = failed(report);
         assert!(
             matches!(error, TickError::LeaseLost { .. }),
@@ -162,7 +167,6 @@ async fn a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more() {
         world.proxy.heal();
         sleep(SHORT.heartbeat * 2).await;
         let lines = world.proxy.fresh_lines();
-        assert_eq!(lines.len(), world.proxy.exchanges().len().min(lines.len()));
         assert_eq!(
             world.proxy.exchanges().len(),
             at_its_end,
@@ -177,10 +181,8 @@ async fn a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more() {
 }
 
 /// D3, D7: a rival has the lease; the commit that follows is refused by the server and by us.
-#[tokio::test]
-async fn a_stale_holders_commit_is_rejected_and_the_rivals_document_stands() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, CALM).await;
+async fn a_stale_holders_commit_is_rejected_and_the_rivals_document_stands(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, CALM).await;
     world.insert(2).await;
     world.world.receiver.answer(|_, _| Answer::WhenOpened);
     let rival = async {

@@ -4,17 +4,26 @@ use std::time::Duration;
 
 use dbtick::store::StoreError;
 use dbtick::tick::report::{Outcome, TickError};
-use futures_util::future::join_all;
 
 use crate::support::azurite::Azurite;
 use crate::support::proxy::Fault;
-use crate::world::{BRISK, BlobWorld, CALM, done, failed};
+use crate::world::{BlobWorld, CALM, IMPATIENT, a_few_at_a_time, done, failed};
+
+/// One server for all of them; each function is a promise of its own.
+#[tokio::test]
+async fn reads_that_fail_or_lie_harm_nothing() {
+    let azurite = Azurite::blob();
+    a_read_that_fails_once_is_made_again(&azurite).await;
+    a_store_that_cannot_be_read_fails_the_tick_after_a_few_tries(&azurite).await;
+    a_read_that_is_forbidden_is_not_tried_again_and_says_what_to_do(&azurite).await;
+    a_tick_that_read_an_old_document_sends_nothing(&azurite).await;
+    a_reload_that_fails_is_made_again_while_the_lease_is_good(&azurite).await;
+    a_reload_that_shows_an_old_document_never_undoes_a_commit(&azurite).await;
+    a_document_that_vanishes_under_its_holder_is_not_recreated(&azurite).await;
+}
 
 /// Half a document must never pass for a damaged one: that would send a person to repair a sound blob.
-#[tokio::test]
-async fn a_read_that_fails_once_is_made_again() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn a_read_that_fails_once_is_made_again(azurite: &Azurite) {
     let faults = [
         Fault::Reset,
         Fault::Truncated,
@@ -25,7 +34,7 @@ async fn a_read_that_fails_once_is_made_again() {
         Fault::Say(429, &[]),
     ];
     let cases = faults.map(|fault| async move {
-        let world = BlobWorld::born_on(azurite, BRISK).await;
+        let world = BlobWorld::born_on(azurite, IMPATIENT).await;
         world.insert(2).await;
         world.proxy.nth(1, "GET", "orders.json", fault.clone());
         let report = world.tick().await;
@@ -41,14 +50,11 @@ async fn a_read_that_fails_once_is_made_again() {
         );
         assert_eq!(world.sent(), [1, 1, 1], "{fault:?}");
     });
-    join_all(cases).await;
+    a_few_at_a_time(cases).await;
 }
 
 /// D9.
-#[tokio::test]
-async fn a_store_that_cannot_be_read_fails_the_tick_after_a_few_tries() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn a_store_that_cannot_be_read_fails_the_tick_after_a_few_tries(azurite: &Azurite) {
     let faults = [
         Some(Fault::Reset),
         Some(Fault::Truncated),
@@ -86,13 +92,11 @@ async fn a_store_that_cannot_be_read_fails_the_tick_after_a_few_tries() {
         );
         assert_eq!(world.sent(), [1], "{fault:?}");
     });
-    join_all(cases).await;
+    a_few_at_a_time(cases).await;
 }
 
-#[tokio::test]
-async fn a_read_that_is_forbidden_is_not_tried_again_and_says_what_to_do() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, CALM).await;
+async fn a_read_that_is_forbidden_is_not_tried_again_and_says_what_to_do(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, CALM).await;
     for status in [401, 403] {
         world
             .proxy
@@ -111,10 +115,8 @@ async fn a_read_that_is_forbidden_is_not_tried_again_and_says_what_to_do() {
 }
 
 /// A stale view is found out by the claim, before anything is sent.
-#[tokio::test]
-async fn a_tick_that_read_an_old_document_sends_nothing() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, CALM).await;
+async fn a_tick_that_read_an_old_document_sends_nothing(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, CALM).await;
     world.insert(2).await;
     assert_eq!(done(world.tick().await), Outcome::Drained);
     world.insert(1).await;
@@ -130,10 +132,7 @@ async fn a_tick_that_read_an_old_document_sends_nothing() {
 }
 
 /// What settles an unknown outcome may fail as well.
-#[tokio::test]
-async fn a_reload_that_fails_is_made_again_while_the_lease_is_good() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn a_reload_that_fails_is_made_again_while_the_lease_is_good(azurite: &Azurite) {
     let faults = [
         Fault::Reset,
         Fault::Truncated,
@@ -163,14 +162,12 @@ async fn a_reload_that_fails_is_made_again_while_the_lease_is_good() {
             }
         })
     });
-    join_all(cases).await;
+    a_few_at_a_time(cases).await;
 }
 
 /// An old document shows neither our mark nor our lease: stop, and let the next tick look again.
-#[tokio::test]
-async fn a_reload_that_shows_an_old_document_never_undoes_a_commit() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, CALM).await;
+async fn a_reload_that_shows_an_old_document_never_undoes_a_commit(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, CALM).await;
     world.insert(2).await;
     world
         .proxy
@@ -184,10 +181,7 @@ async fn a_reload_that_shows_an_old_document_never_undoes_a_commit() {
 }
 
 /// A document that is gone is never made again from memory.
-#[tokio::test]
-async fn a_document_that_vanishes_under_its_holder_is_not_recreated() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn a_document_that_vanishes_under_its_holder_is_not_recreated(azurite: &Azurite) {
     let cases = [1, 2].map(|nth| async move {
         let world = BlobWorld::born_on(azurite, CALM).await;
         world.insert(2).await;
@@ -205,5 +199,5 @@ async fn a_document_that_vanishes_under_its_holder_is_not_recreated() {
             "{lines:#?}"
         );
     });
-    join_all(cases).await;
+    a_few_at_a_time(cases).await;
 }

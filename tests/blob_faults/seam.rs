@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use dbtick::store::{Deleted, StateStore, StoreError, StoreKey, Swap, Tag};
-use futures_util::future::join_all;
 
 use crate::support::azurite::Azurite;
 use crate::support::proxy::Fault;
@@ -45,10 +44,20 @@ async fn say(store: &dyn StateStore, call: Call, key: &StoreKey, tag: &Tag) -> (
     (says, story)
 }
 
+/// One server for all of them; each function is a promise of its own.
 #[tokio::test]
-async fn every_fault_of_a_write_is_told_by_what_the_caller_may_do_about_it() {
+async fn the_store_says_what_its_caller_may_do() {
     let azurite = Azurite::blob();
-    let world = BlobWorld::on(&azurite, CALM).await;
+    every_fault_of_a_write_is_told_by_what_the_caller_may_do_about_it(&azurite).await;
+    a_server_that_nobody_can_reach_has_surely_done_nothing(&azurite).await;
+    connections_that_were_cut_while_idle_are_replaced_quietly(&azurite).await;
+    a_read_is_whole_or_an_error(&azurite).await;
+    a_read_tells_the_servers_time_and_the_time_of_the_last_write(&azurite).await;
+    no_error_shows_the_account_key_or_a_signature(&azurite).await;
+}
+
+async fn every_fault_of_a_write_is_told_by_what_the_caller_may_do_about_it(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, CALM).await;
     let (world, store) = (&world, world.poller().store);
     let store = store.as_ref();
     let calls = [Call::Create, Call::Replace, Call::Delete];
@@ -104,10 +113,8 @@ async fn every_fault_of_a_write_is_told_by_what_the_caller_may_do_about_it() {
     }
 }
 
-#[tokio::test]
-async fn a_server_that_nobody_can_reach_has_surely_done_nothing() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::on(&azurite, CALM).await;
+async fn a_server_that_nobody_can_reach_has_surely_done_nothing(azurite: &Azurite) {
+    let world = BlobWorld::on(azurite, CALM).await;
     let store = world.poller().store;
     world.proxy.close().await;
     let key = StoreKey::new("seam/closed").unwrap();
@@ -120,10 +127,8 @@ async fn a_server_that_nobody_can_reach_has_surely_done_nothing() {
 }
 
 /// A reused connection that the server has closed meanwhile is everyday life, not a fault.
-#[tokio::test]
-async fn connections_that_were_cut_while_idle_are_replaced_quietly() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, CALM).await;
+async fn connections_that_were_cut_while_idle_are_replaced_quietly(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, CALM).await;
     let store = world.poller().store;
     store.load(&world.key()).await.unwrap().unwrap();
     world.proxy.close().await;
@@ -133,10 +138,8 @@ async fn connections_that_were_cut_while_idle_are_replaced_quietly() {
     store.load(&world.key()).await.unwrap().unwrap();
 }
 
-#[tokio::test]
-async fn a_read_is_whole_or_an_error() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, CALM).await;
+async fn a_read_is_whole_or_an_error(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, CALM).await;
     let store = world.poller().store;
     for fault in [
         Fault::Truncated,
@@ -154,49 +157,17 @@ async fn a_read_is_whole_or_an_error() {
 }
 
 /// The lease rule needs both times, and from one answer.
-#[tokio::test]
-async fn a_read_tells_the_servers_time_and_the_time_of_the_last_write() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, CALM).await;
+async fn a_read_tells_the_servers_time_and_the_time_of_the_last_write(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, CALM).await;
     let loaded = world.poller().store.load(&world.key()).await.unwrap();
     let clock = loaded.unwrap().clock.expect("this store tells the time");
     let age = clock.now - clock.last_write;
     assert!((0..=10).contains(&age.num_seconds()), "{clock:?}");
 }
 
-#[tokio::test]
-async fn equal_bodies_written_twice_have_two_tags_and_one_race_has_one_winner() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::on(&azurite, CALM).await;
-    let store = world.poller().store;
-    let key = StoreKey::new("seam/race").unwrap();
-    let body = Bytes::from_static(b"same");
-    let create = || store.create(&key, body.clone());
-    let won = |swaps: Vec<Result<Swap, StoreError>>| {
-        let mut won: Vec<Tag> = Vec::new();
-        for swap in swaps {
-            if let Swap::Won(tag) = swap.unwrap() {
-                won.push(tag);
-            }
-        }
-        assert_eq!(won.len(), 1);
-        won.remove(0)
-    };
-    let mut tags = vec![won(join_all((0..8).map(|_| create())).await)];
-    for _ in 0..10 {
-        let tag = tags.last().unwrap().clone();
-        let replace = || store.replace(&key, &tag, body.clone());
-        tags.push(won(join_all((0..8).map(|_| replace())).await));
-    }
-    let different: std::collections::HashSet<_> = tags.iter().collect();
-    assert_eq!(different.len(), tags.len());
-}
-
 /// Not in a message, not in a chain of causes, not in Debug.
-#[tokio::test]
-async fn no_error_shows_the_account_key_or_a_signature() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::on(&azurite, CALM).await;
+async fn no_error_shows_the_account_key_or_a_signature(azurite: &Azurite) {
+    let world = BlobWorld::on(azurite, CALM).await;
     let connection = &world.world.environment["STATE"];
     let key = connection.split("AccountKey=").nth(1).unwrap();
     let key = &key[..20];

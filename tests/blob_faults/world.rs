@@ -13,6 +13,7 @@ use dbtick::tick::budget::Budget;
 use dbtick::tick::report::{Outcome, TickError, TickReport};
 use dbtick::tick::{Poller, tick};
 use dbtick::wiring::Parts;
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use crate::support::azurite::Azurite;
@@ -33,6 +34,13 @@ pub(crate) const BRISK: LeaseTimes = LeaseTimes {
     margin: Duration::from_secs(1),
 };
 
+/// A request counts as lost after one second, and the lease after seven.
+pub(crate) const IMPATIENT: LeaseTimes = LeaseTimes {
+    ttl: Duration::from_secs(12),
+    heartbeat: Duration::from_secs(5),
+    margin: Duration::from_secs(5),
+};
+
 /// Rows of a batch.
 pub(crate) const BATCH: usize = 2;
 
@@ -41,6 +49,8 @@ pub(crate) struct BlobWorld {
     pub(crate) proxy: Proxy,
     pub(crate) lease: LeaseTimes,
     app: String,
+    /// Connections live as long as a process: from tick to tick.
+    parts: Parts,
     /// Past the proxy.
     direct: Arc<dyn StateStore>,
 }
@@ -65,13 +75,15 @@ impl BlobWorld {
             .await
             .setting("DBTICK_APP", &app)
             .setting("STATE", &azurite.connection_string());
-        let direct = poller_of(&world, Arc::new(SystemClock)).store;
+        let parts = Parts::new(Arc::new(SystemClock)).unwrap();
+        let direct = poller_of(&world, &parts).store;
         let world = world.setting("STATE", &proxy.connection_string());
         Self {
             world,
             proxy,
             lease,
             app,
+            parts,
             direct,
         }
     }
@@ -91,13 +103,18 @@ impl BlobWorld {
 
     /// Through the proxy.
     pub(crate) fn poller(&self) -> Poller {
-        self.poller_with(Arc::new(SystemClock))
+        self.wired_by(&self.parts)
     }
 
+    /// Another process, with a clock of its own.
     pub(crate) fn poller_with(&self, clock: Arc<dyn Clock>) -> Poller {
+        self.wired_by(&Parts::new(clock).unwrap())
+    }
+
+    fn wired_by(&self, parts: &Parts) -> Poller {
         Poller {
             lease: self.lease,
-            ..poller_of(&self.world, clock)
+            ..poller_of(&self.world, parts)
         }
     }
 
@@ -154,19 +171,25 @@ impl BlobWorld {
     }
 }
 
-fn poller_of(world: &World, clock: Arc<dyn Clock>) -> Poller {
+fn poller_of(world: &World, parts: &Parts) -> Poller {
     let settings: Settings = world.environment.clone().into_iter().collect();
     let app = App::load(&world.app(), &settings);
     let faults: Vec<_> = app.faults().map(ToString::to_string).collect();
     assert!(faults.is_empty(), "{faults:#?}");
     let config = app.pollers().next().unwrap();
-    Parts::new(clock).unwrap().poller(&app, config).unwrap()
+    parts.poller(&app, config).unwrap()
 }
 
 pub(crate) async fn run(poller: &Poller) -> TickReport {
     let started = poller.clock.monotonic();
     let budget = Budget::starting(started, Some(Duration::from_secs(300)));
     tick(poller, budget).await
+}
+
+/// So many that they finish soon, so few that none starves.
+pub(crate) async fn a_few_at_a_time(cases: impl IntoIterator<Item = impl Future<Output = ()>>) {
+    let cases = stream::iter(cases).buffer_unordered(6);
+    cases.collect::<()>().await;
 }
 
 #[track_caller]

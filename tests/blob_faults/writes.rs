@@ -5,12 +5,11 @@ use std::time::Duration;
 use dbtick::config::LeaseTimes;
 use dbtick::store::StoreError;
 use dbtick::tick::report::{Outcome, TickError};
-use futures_util::future::join_all;
 
 use crate::support::azurite::Azurite;
 use crate::support::proxy::{Exchange, Fault};
 use crate::support::receiver::Answer;
-use crate::world::{BATCH, BlobWorld, CALM, done, failed};
+use crate::world::{BATCH, BRISK, BlobWorld, CALM, a_few_at_a_time, done, failed};
 
 /// The writes of a tick, by what they are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,49 +143,60 @@ async fn passes(azurite: &Azurite, step: Step, fault: Fault) {
     );
 }
 
-async fn passes_everywhere(faults: &[Fault]) {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn passes_everywhere(azurite: &Azurite, faults: &[Fault]) {
     let cases = faults
         .iter()
         .flat_map(|fault| STEPS.map(|step| passes(azurite, step, fault.clone())));
-    join_all(cases).await;
+    a_few_at_a_time(cases).await;
 }
 
+/// One server for all of them; each function is a promise of its own.
 #[tokio::test]
-async fn an_answer_that_is_lost_after_the_write_costs_no_failure_and_no_second_delivery() {
-    passes_everywhere(&[Fault::AnswerDropped, Fault::Truncated]).await;
+async fn every_write_survives_every_fault() {
+    let azurite = Azurite::blob();
+    an_answer_that_is_lost_after_the_write_costs_no_failure_and_no_second_delivery(&azurite).await;
+    a_write_that_did_not_happen_is_made_again_and_nothing_is_sent_twice(&azurite).await;
+    a_server_that_is_busy_for_a_moment_is_asked_again(&azurite).await;
+    a_condition_that_failed_without_a_rival_is_not_a_lost_lease(&azurite).await;
+    a_commit_whose_answer_is_dropped_is_read_again_and_not_written_again(&azurite).await;
+    no_write_is_repeated_behind_our_back(&azurite).await;
+    a_refusal_of_access_ends_the_tick_with_a_sentence_for_people(&azurite).await;
+    retry_after_is_obeyed_within_the_lease(&azurite).await;
+    a_retry_after_beyond_the_lease_fails_the_tick_without_hammering(&azurite).await;
+    a_holder_outlasts_a_server_that_cannot_be_reached(&azurite).await;
 }
 
-#[tokio::test]
-async fn a_write_that_did_not_happen_is_made_again_and_nothing_is_sent_twice() {
-    passes_everywhere(&[Fault::Reset, Fault::Say(500, &[])]).await;
+async fn an_answer_that_is_lost_after_the_write_costs_no_failure_and_no_second_delivery(
+    azurite: &Azurite,
+) {
+    passes_everywhere(azurite, &[Fault::AnswerDropped, Fault::Truncated]).await;
 }
 
-#[tokio::test]
-async fn a_server_that_is_busy_for_a_moment_is_asked_again() {
-    passes_everywhere(&[
-        Fault::Say(503, &[]),
-        Fault::Say(429, &[("retry-after", "1")]),
-    ])
+async fn a_write_that_did_not_happen_is_made_again_and_nothing_is_sent_twice(azurite: &Azurite) {
+    passes_everywhere(azurite, &[Fault::Reset, Fault::Say(500, &[])]).await;
+}
+
+async fn a_server_that_is_busy_for_a_moment_is_asked_again(azurite: &Azurite) {
+    passes_everywhere(
+        azurite,
+        &[
+            Fault::Say(503, &[]),
+            Fault::Say(429, &[("retry-after", "1")]),
+        ],
+    )
     .await;
 }
 
 /// The SDK, or somebody between, may have repeated a write of ours: what the document shows counts.
-#[tokio::test]
-async fn a_condition_that_failed_without_a_rival_is_not_a_lost_lease() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn a_condition_that_failed_without_a_rival_is_not_a_lost_lease(azurite: &Azurite) {
     let steps = STEPS.into_iter().filter(|step| *step != Step::BirthMarker);
     let cases = steps.map(|step| passes(azurite, step, Fault::Say(412, &[])));
-    join_all(cases).await;
+    a_few_at_a_time(cases).await;
 }
 
 /// D6, told by the requests: written once, looked at once, not written again.
-#[tokio::test]
-async fn a_commit_whose_answer_is_dropped_is_read_again_and_not_written_again() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, CALM).await;
+async fn a_commit_whose_answer_is_dropped_is_read_again_and_not_written_again(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, CALM).await;
     world.insert(2).await;
     world
         .proxy
@@ -207,10 +217,7 @@ async fn a_commit_whose_answer_is_dropped_is_read_again_and_not_written_again() 
 }
 
 /// A repeat below us would meet our own success and come back as 412.
-#[tokio::test]
-async fn no_write_is_repeated_behind_our_back() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn no_write_is_repeated_behind_our_back(azurite: &Azurite) {
     let faults = [
         (Fault::AnswerDropped, vec!["201"]),
         (Fault::Truncated, vec!["201"]),
@@ -233,14 +240,11 @@ async fn no_write_is_repeated_behind_our_back() {
             assert_eq!(puts, expected, "{fault:?} at PUT {nth}: {lines:#?}");
         }
     });
-    join_all(cases).await;
+    a_few_at_a_time(cases).await;
 }
 
 /// Nothing we do helps: say what to do, move nothing, and do not knock again and again.
-#[tokio::test]
-async fn a_refusal_of_access_ends_the_tick_with_a_sentence_for_people() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn a_refusal_of_access_ends_the_tick_with_a_sentence_for_people(azurite: &Azurite) {
     let cases = STEPS.map(|step| async move {
         let (world, nth, path) = before(step, azurite).await;
         let committed = match world.stored().await {
@@ -274,13 +278,10 @@ async fn a_refusal_of_access_ends_the_tick_with_a_sentence_for_people() {
             assert!(sent.len() <= 1, "nothing is sent without a lease: {case}");
         }
     });
-    join_all(cases).await;
+    a_few_at_a_time(cases).await;
 }
 
-#[tokio::test]
-async fn retry_after_is_obeyed_within_the_lease() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn retry_after_is_obeyed_within_the_lease(azurite: &Azurite) {
     let cases =
         [Step::Create, Step::Claim, Step::Heartbeat, Step::LastCommit].map(|step| async move {
             let (world, nth, path) = before(step, azurite).await;
@@ -299,17 +300,14 @@ async fn retry_after_is_obeyed_within_the_lease() {
                 exchanges.iter().map(Exchange::line).collect::<Vec<_>>()
             );
         });
-    join_all(cases).await;
+    a_few_at_a_time(cases).await;
 }
 
 /// An hour is longer than any lease: the server is left in peace and the tick says so.
-#[tokio::test]
-async fn a_retry_after_beyond_the_lease_fails_the_tick_without_hammering() {
-    let azurite = Azurite::blob();
-    let azurite = &azurite;
+async fn a_retry_after_beyond_the_lease_fails_the_tick_without_hammering(azurite: &Azurite) {
     let cases = [Step::Claim, Step::LastCommit].map(|step| async move {
         let (mut world, nth, path) = before(step, azurite).await;
-        world.lease = crate::world::BRISK;
+        world.lease = BRISK;
         let busy = Fault::Say(503, &[("retry-after", "3600")]);
         for n in nth..nth + 50 {
             world.proxy.nth(n, "PUT", path, busy.clone());
@@ -325,14 +323,12 @@ async fn a_retry_after_beyond_the_lease_fails_the_tick_without_hammering() {
             assert_eq!(world.sent(), [1], "nothing is sent without a lease");
         }
     });
-    join_all(cases).await;
+    a_few_at_a_time(cases).await;
 }
 
 /// A server that is gone for a moment, as opposed to one that may have done something.
-#[tokio::test]
-async fn a_holder_outlasts_a_server_that_cannot_be_reached() {
-    let azurite = Azurite::blob();
-    let world = BlobWorld::born_on(&azurite, QUICK_HEARTBEAT).await;
+async fn a_holder_outlasts_a_server_that_cannot_be_reached(azurite: &Azurite) {
+    let world = BlobWorld::born_on(azurite, QUICK_HEARTBEAT).await;
     world.insert(2).await;
     world.world.receiver.answer(|_, _| Answer::WhenOpened);
     let outage = async {
