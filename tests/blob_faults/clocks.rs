@@ -54,46 +54,48 @@ async fn only_the_servers_clock_counts() {
 async fn a_dead_holders_lease_is_taken_after_ttl_and_margin_however_wrong_the_clocks_are(
     azurite: &Azurite,
 ) {
-    let cases = [(0, 0), (10, -10), (-10, 10), (10, 0), (-10, 0)].map(|(dead, next)| async move {
-        let world = BlobWorld::born_on(azurite, BRISK).await;
-        world.insert(2).await;
-        world.world.receiver.answer(|index, _| match index {
-            1 => Answer::Never,
-            _ => Answer::Ok,
-        });
-        let holder = world.poller_with(WrongClock::by_minutes(dead));
-        tokio::select! {
-            report = run(&holder) => panic!("{report:?}"),
-            // Dropped here, as dead as a killed process: nothing is released.
-            () = world.world.receiver.arrived(2) => {}
-        }
-        let last_write = world.proxy.exchanges().last().unwrap().at;
-        let contender = world.poller_with(WrongClock::by_minutes(next));
-        let outcome = within("the lease is taken", async {
-            loop {
-                match done(run(&contender).await) {
-                    Outcome::HeldElsewhere { .. } => sleep(Duration::from_millis(50)).await,
-                    outcome => return outcome,
-                }
+    let cases = [(0, 0), (10, -10), (-10, 10), (10, 0), (-10, 0)]
+        .into_iter()
+        .map(|(dead, next)| async move {
+            let world = BlobWorld::born_on(azurite, BRISK).await;
+            world.insert(2).await;
+            world.world.receiver.answer(|index, _| match index {
+                1 => Answer::Never,
+                _ => Answer::Ok,
+            });
+            let holder = world.poller_with(WrongClock::by_minutes(dead));
+            tokio::select! {
+                report = run(&holder) => panic!("{report:?}"),
+                // Dropped here, as dead as a killed process: nothing is released.
+                () = world.world.receiver.arrived(2) => {}
             }
-        })
-        .await;
-        assert_eq!(outcome, Outcome::Drained);
-        let deliveries = world.world.receiver.deliveries();
-        let waited = deliveries.last().unwrap().at - last_write;
-        let case = format!("{dead} and {next} minutes: {waited:?}");
-        let age = BRISK.ttl + BRISK.margin;
-        let second = Duration::from_secs(1);
-        assert!(waited >= age - second, "too early, {case}");
-        assert!(waited <= age + 3 * second, "too late, {case}");
-        assert_eq!(world.sent(), [1, 2, 2], "{case}");
-        assert_eq!(world.document().await.lease.token.get(), 3, "{case}");
-    });
-    join_all(cases).await;
+            let last_write = world.proxy.exchanges().last().unwrap().at;
+            let contender = world.poller_with(WrongClock::by_minutes(next));
+            let outcome = within("the lease is taken", async {
+                loop {
+                    match done(run(&contender).await) {
+                        Outcome::HeldElsewhere { .. } => sleep(Duration::from_millis(50)).await,
+                        outcome => return outcome,
+                    }
+                }
+            })
+            .await;
+            assert_eq!(outcome, Outcome::Drained);
+            let deliveries = world.world.receiver.deliveries();
+            let waited = deliveries.last().unwrap().at - last_write;
+            let case = format!("{dead} and {next} minutes: {waited:?}");
+            let age = BRISK.ttl + BRISK.margin;
+            let second = Duration::from_secs(1);
+            assert!(waited >= age - second, "too early, {case}");
+            assert!(waited <= age + 3 * second, "too late, {case}");
+            assert_eq!(world.sent(), [1, 2, 2], "{case}");
+            assert_eq!(world.document().await.lease.token.get(), 3, "{case}");
+        });
+    join_all(cases.map(Box::pin)).await;
 }
 
 async fn a_holder_whose_clock_jumps_keeps_its_lease_and_its_document_legal(azurite: &Azurite) {
-    let cases = [0, 10, -10].map(|contender| async move {
+    let cases = [0, 10, -10].into_iter().map(|contender| async move {
         let world = BlobWorld::born_on(azurite, BRISK).await;
         world.insert(2).await;
         world.world.receiver.answer(|_, _| Answer::WhenOpened);
@@ -120,7 +122,7 @@ async fn a_holder_whose_clock_jumps_keeps_its_lease_and_its_document_legal(azuri
         assert_eq!(world.committed().await, 3);
         assert_eq!(world.document().await.lease.token.get(), 2);
     });
-    join_all(cases).await;
+    join_all(cases.map(Box::pin)).await;
 }
 
 /// The tick works all the same; people are told, because logs and `not_before` go by that clock.

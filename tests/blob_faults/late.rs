@@ -77,7 +77,7 @@ async fn a_write_that_lands_late_is_counted_once(azurite: &Azurite) {
             assert_eq!(world.sent(), [1, 1, 1], "{case}");
         })
     });
-    join_all(cases).await;
+    join_all(cases.map(Box::pin)).await;
 }
 
 /// The server has done it, and nobody heard of it while the lease was good.
@@ -109,9 +109,8 @@ async fn a_commit_that_is_answered_after_the_lease_is_not_believed_and_not_lost(
 async fn a_commit_that_lands_after_the_next_claim_is_rejected(azurite: &Azurite) {
     let world = BlobWorld::born_on(azurite, SHORT).await;
     world.insert(2).await;
-    let late = Fault::RequestDelayed(Duration::from_secs(8));
-    world.proxy.nth(2, "PUT", "orders.json", late.clone());
-    for n in 2..20 {
+    world.proxy.nth(2, "PUT", "orders.json", Fault::RequestHeld);
+    for n in 2..100 {
         world.proxy.nth(n, "GET", "orders.json", Fault::Reset);
         // Another try would win against the late one.
         world.proxy.nth(n + 1, "PUT", "orders.json", Fault::Reset);
@@ -125,9 +124,11 @@ async fn a_commit_that_lands_after_the_next_claim_is_rejected(azurite: &Azurite)
     let late_one = |exchanges: &[Exchange]| {
         let late = exchanges
             .iter()
-            .find(|e| e.fault == Some(Fault::RequestDelayed(Duration::from_secs(8))));
+            .find(|e| e.fault == Some(Fault::RequestHeld));
         late.and_then(|e| e.status)
     };
+    assert_eq!(late_one(&world.proxy.exchanges()), None, "still under way");
+    world.proxy.let_go();
     world
         .proxy
         .until("the late commit arrives", move |e| late_one(e).is_some())
@@ -145,7 +146,7 @@ async fn a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more(azur
         Fault::Say(503, &[]),
         Fault::AnswerDelayed(Duration::from_secs(10)),
     ];
-    let cases = faults.map(|fault| async move {
+    let cases = faults.into_iter().map(|fault| async move {
         let world = BlobWorld::born_on(azurite, SHORT).await;
         world.insert(2).await;
         world.world.receiver.answer(|index, _| match index {
@@ -177,7 +178,7 @@ async fn a_holder_that_cannot_renew_cancels_the_delivery_and_writes_no_more(azur
         assert_eq!(world.committed().await, 3, "{fault:?}");
         assert_eq!(world.sent(), [1, 2, 2], "{fault:?}");
     });
-    join_all(cases).await;
+    join_all(cases.map(Box::pin)).await;
 }
 
 /// D3, D7: a rival has the lease; the commit that follows is refused by the server and by us.

@@ -33,7 +33,7 @@ async fn a_read_that_fails_once_is_made_again(azurite: &Azurite) {
         Fault::Say(503, &[]),
         Fault::Say(429, &[]),
     ];
-    let cases = faults.map(|fault| async move {
+    let cases = faults.into_iter().map(|fault| async move {
         let world = BlobWorld::born_on(azurite, IMPATIENT).await;
         world.insert(2).await;
         world.proxy.nth(1, "GET", "orders.json", fault.clone());
@@ -62,7 +62,7 @@ async fn a_store_that_cannot_be_read_fails_the_tick_after_a_few_tries(azurite: &
         Some(Fault::Say(503, &[])),
         None,
     ];
-    let cases = faults.map(|fault| async move {
+    let cases = faults.into_iter().map(|fault| async move {
         let world = BlobWorld::born_on(azurite, CALM).await;
         world.insert(2).await;
         match &fault {
@@ -182,7 +182,7 @@ async fn a_reload_that_shows_an_old_document_never_undoes_a_commit(azurite: &Azu
 
 /// A document that is gone is never made again from memory.
 async fn a_document_that_vanishes_under_its_holder_is_not_recreated(azurite: &Azurite) {
-    let cases = [1, 2].map(|nth| async move {
+    let cases = [1, 2].into_iter().map(|nth| async move {
         let world = BlobWorld::born_on(azurite, CALM).await;
         world.insert(2).await;
         world

@@ -144,9 +144,11 @@ async fn passes(azurite: &Azurite, step: Step, fault: Fault) {
 }
 
 async fn passes_everywhere(azurite: &Azurite, faults: &[Fault]) {
-    let cases = faults
-        .iter()
-        .flat_map(|fault| STEPS.map(|step| passes(azurite, step, fault.clone())));
+    let cases = faults.iter().flat_map(|fault| {
+        STEPS
+            .into_iter()
+            .map(|step| passes(azurite, step, fault.clone()))
+    });
     a_few_at_a_time(cases).await;
 }
 
@@ -154,16 +156,22 @@ async fn passes_everywhere(azurite: &Azurite, faults: &[Fault]) {
 #[tokio::test]
 async fn every_write_survives_every_fault() {
     let azurite = Azurite::blob();
-    an_answer_that_is_lost_after_the_write_costs_no_failure_and_no_second_delivery(&azurite).await;
-    a_write_that_did_not_happen_is_made_again_and_nothing_is_sent_twice(&azurite).await;
-    a_server_that_is_busy_for_a_moment_is_asked_again(&azurite).await;
-    a_condition_that_failed_without_a_rival_is_not_a_lost_lease(&azurite).await;
-    a_commit_whose_answer_is_dropped_is_read_again_and_not_written_again(&azurite).await;
-    no_write_is_repeated_behind_our_back(&azurite).await;
-    a_refusal_of_access_ends_the_tick_with_a_sentence_for_people(&azurite).await;
-    retry_after_is_obeyed_within_the_lease(&azurite).await;
-    a_retry_after_beyond_the_lease_fails_the_tick_without_hammering(&azurite).await;
-    a_holder_outlasts_a_server_that_cannot_be_reached(&azurite).await;
+    Box::pin(
+        an_answer_that_is_lost_after_the_write_costs_no_failure_and_no_second_delivery(&azurite),
+    )
+    .await;
+    Box::pin(a_write_that_did_not_happen_is_made_again_and_nothing_is_sent_twice(&azurite)).await;
+    Box::pin(a_server_that_is_busy_for_a_moment_is_asked_again(&azurite)).await;
+    Box::pin(a_condition_that_failed_without_a_rival_is_not_a_lost_lease(
+        &azurite,
+    ))
+    .await;
+    Box::pin(a_commit_whose_answer_is_dropped_is_read_again_and_not_written_again(&azurite)).await;
+    Box::pin(no_write_is_repeated_behind_our_back(&azurite)).await;
+    Box::pin(a_refusal_of_access_ends_the_tick_with_a_sentence_for_people(&azurite)).await;
+    Box::pin(retry_after_is_obeyed_within_the_lease(&azurite)).await;
+    Box::pin(a_retry_after_beyond_the_lease_fails_the_tick_without_hammering(&azurite)).await;
+    Box::pin(a_holder_outlasts_a_server_that_cannot_be_reached(&azurite)).await;
 }
 
 async fn an_answer_that_is_lost_after_the_write_costs_no_failure_and_no_second_delivery(
@@ -245,7 +253,7 @@ async fn no_write_is_repeated_behind_our_back(azurite: &Azurite) {
 
 /// Nothing we do helps: say what to do, move nothing, and do not knock again and again.
 async fn a_refusal_of_access_ends_the_tick_with_a_sentence_for_people(azurite: &Azurite) {
-    let cases = STEPS.map(|step| async move {
+    let cases = STEPS.into_iter().map(|step| async move {
         let (world, nth, path) = before(step, azurite).await;
         let committed = match world.stored().await {
             Some(_) => world.committed().await,
@@ -282,8 +290,9 @@ async fn a_refusal_of_access_ends_the_tick_with_a_sentence_for_people(azurite: &
 }
 
 async fn retry_after_is_obeyed_within_the_lease(azurite: &Azurite) {
-    let cases =
-        [Step::Create, Step::Claim, Step::Heartbeat, Step::LastCommit].map(|step| async move {
+    let cases = [Step::Create, Step::Claim, Step::Heartbeat, Step::LastCommit]
+        .into_iter()
+        .map(|step| async move {
             let (world, nth, path) = before(step, azurite).await;
             world
                 .proxy
@@ -305,24 +314,26 @@ async fn retry_after_is_obeyed_within_the_lease(azurite: &Azurite) {
 
 /// An hour is longer than any lease: the server is left in peace and the tick says so.
 async fn a_retry_after_beyond_the_lease_fails_the_tick_without_hammering(azurite: &Azurite) {
-    let cases = [Step::Claim, Step::LastCommit].map(|step| async move {
-        let (mut world, nth, path) = before(step, azurite).await;
-        world.lease = BRISK;
-        let busy = Fault::Say(503, &[("retry-after", "3600")]);
-        for n in nth..nth + 50 {
-            world.proxy.nth(n, "PUT", path, busy.clone());
-        }
-        let report = world.tick().await;
-        let sentence = report.sentence();
-        assert!(report.is_failure(), "{sentence}");
-        let lines = world.proxy.fresh_lines();
-        let asked = lines.iter().filter(|line| line.ends_with("503")).count();
-        assert!(asked <= 2, "{step:?}: {lines:#?}");
-        if step == Step::Claim {
-            assert!(sentence.contains("503"), "{sentence}");
-            assert_eq!(world.sent(), [1], "nothing is sent without a lease");
-        }
-    });
+    let cases = [Step::Claim, Step::LastCommit]
+        .into_iter()
+        .map(|step| async move {
+            let (mut world, nth, path) = before(step, azurite).await;
+            world.lease = BRISK;
+            let busy = Fault::Say(503, &[("retry-after", "3600")]);
+            for n in nth..nth + 50 {
+                world.proxy.nth(n, "PUT", path, busy.clone());
+            }
+            let report = world.tick().await;
+            let sentence = report.sentence();
+            assert!(report.is_failure(), "{sentence}");
+            let lines = world.proxy.fresh_lines();
+            let asked = lines.iter().filter(|line| line.ends_with("503")).count();
+            assert!(asked <= 2, "{step:?}: {lines:#?}");
+            if step == Step::Claim {
+                assert!(sentence.contains("503"), "{sentence}");
+                assert_eq!(world.sent(), [1], "nothing is sent without a lease");
+            }
+        });
     a_few_at_a_time(cases).await;
 }
 

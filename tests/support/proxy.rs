@@ -29,6 +29,8 @@ pub enum Fault {
     AnswerDelayed(Duration),
     /// The request reaches the server late, whether or not anybody still waits for it.
     RequestDelayed(Duration),
+    /// The request reaches the server when the test lets it go.
+    RequestHeld,
     /// The request never reaches the server, and the connection is reset.
     Reset,
     /// The server does it; half of the answer arrives.
@@ -113,6 +115,7 @@ struct Shared {
     changed: watch::Sender<u64>,
     listening: Mutex<Option<JoinHandle<()>>>,
     open: watch::Sender<bool>,
+    gate: watch::Sender<bool>,
     tasks: TaskTracker,
 }
 
@@ -133,6 +136,7 @@ impl Proxy {
             changed: watch::Sender::new(0),
             listening: Mutex::default(),
             open: watch::Sender::new(true),
+            gate: watch::Sender::new(false),
             tasks: TaskTracker::new(),
         });
         let port = shared.listen(0);
@@ -167,6 +171,11 @@ impl Proxy {
 
     pub fn heal(&self) {
         self.shared.rules.lock().unwrap().clear();
+    }
+
+    /// What is held goes on its way.
+    pub fn let_go(&self) {
+        self.shared.gate.send_replace(true);
     }
 
     /// Nobody listens any more, and who is connected is cut off.
@@ -339,6 +348,10 @@ impl Connection {
                 return Ok(true);
             }
             Some(Fault::RequestDelayed(time)) => sleep(time).await,
+            Some(Fault::RequestHeld) => {
+                let mut gate = self.shared.gate.subscribe();
+                gate.wait_for(|open| *open).await.unwrap();
+            }
             _ => {}
         }
         let answer = forward(self.shared.server, &request).await?;
