@@ -7,6 +7,7 @@
 pub mod azurite;
 pub mod handler;
 pub mod http;
+pub mod identity;
 pub mod receiver;
 pub mod state;
 pub mod world;
