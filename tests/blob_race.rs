@@ -32,10 +32,10 @@ use support::world::World;
 
 const PROCESSES: usize = 8;
 /// Each of them is raced for by all processes; several, because a killed holder's lease rests for
-/// five seconds, and the others are raced for meanwhile.
+/// six seconds, and the others are raced for meanwhile.
 const POLLERS: [&str; 4] = ["orders", "audit", "search", "ledger"];
 const MAX_ROWS: usize = 5;
-const TTL: Duration = Duration::from_secs(3);
+const TTL: Duration = Duration::from_secs(4);
 const MARGIN: Duration = Duration::from_secs(2);
 /// What the server's times leave out.
 const SECOND: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ async fn racing_world(proxy: &Proxy, pollers: &[&str]) -> World {
             json!({
                 "batch": { "max_rows": MAX_ROWS },
                 "deliver": [{ "webhook": { "url": "%HOOK%", "attempts": 1 } }],
-                "lease": { "ttl": "3s", "heartbeat": "700ms", "margin": "2s" },
+                "lease": { "ttl": "4s", "heartbeat": "700ms", "margin": "2s" },
                 "state": { "connection": "STATE", "container": "db-state" }
             }),
         );

@@ -8,6 +8,7 @@ pub mod azurite;
 pub mod dice;
 pub mod handler;
 pub mod http;
+pub mod identity;
 pub mod proxy;
 pub mod receiver;
 pub mod state;
