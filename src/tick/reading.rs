@@ -158,6 +158,10 @@ pub(super) async fn load(poller: &Poller, key: &StoreKey) -> Result<Option<Loade
                 pause(poller, tries).await;
                 tries += 1;
             }
+            // Whatever became of a read, it has changed nothing.
+            Err(StoreError::Unknown { context, cause }) => {
+                return Err(StoreError::Unreachable { context, cause });
+            }
             result => return result,
         }
     }
