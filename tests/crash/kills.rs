@@ -9,6 +9,7 @@ use dbtick::local::{HostOptions, InvocationFailure, LocalHost};
 use serde_json::json;
 use tokio::time::sleep;
 
+use crate::support::dice::Dice;
 use crate::support::receiver::{Answer, Delivery, Receiver};
 use crate::support::state::Watcher;
 use crate::support::world::World;
@@ -16,28 +17,6 @@ use crate::support::world::World;
 const KILLS: usize = 50;
 const MAX_ROWS: usize = 5;
 const LONGEST: Duration = Duration::from_secs(60);
-
-/// Small, seeded, and printed: a failure can be looked at again.
-struct Dice(u64);
-
-impl Dice {
-    #[allow(clippy::disallowed_methods)] // A seed from outside repeats a run.
-    fn thrown() -> Self {
-        let given = std::env::var("DBTICK_SEED").ok();
-        let fresh = || u64::try_from(SystemClock.random() >> 64).unwrap() | 1;
-        let seed = given.map_or_else(fresh, |seed| seed.parse().unwrap());
-        println!("DBTICK_SEED={seed}");
-        Self(seed)
-    }
-
-    /// xorshift64
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_kills_lose_no_row_and_never_move_the_checkpoint_back() {

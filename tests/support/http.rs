@@ -43,17 +43,28 @@ impl RawAnswer {
 /// Sends the bytes and reads until the other side closes.
 pub async fn exchange(port: u16, request: impl AsRef<[u8]>) -> RawAnswer {
     within("an answer", async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        // The other side may answer and close before it has read everything.
-        stream.write_all(request.as_ref()).await.ok();
-        let mut answer = Vec::new();
-        let mut buffer = [0; 8192];
-        while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-            answer.extend_from_slice(&buffer[..read]);
-        }
-        RawAnswer::parse(&answer)
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        RawAnswer::parse(&converse(stream, request.as_ref()).await)
     })
     .await
+}
+
+/// With a process that may be killed meanwhile, and for as long as it takes.
+pub async fn try_exchange(port: u16, request: impl AsRef<[u8]>) -> Option<RawAnswer> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    let answer = converse(stream, request.as_ref()).await;
+    (!answer.is_empty()).then(|| RawAnswer::parse(&answer))
+}
+
+async fn converse(mut stream: TcpStream, request: &[u8]) -> Vec<u8> {
+    // The other side may answer and close before it has read everything.
+    stream.write_all(request).await.ok();
+    let mut answer = Vec::new();
+    let mut buffer = [0; 8192];
+    while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+        answer.extend_from_slice(&buffer[..read]);
+    }
+    answer
 }
 
 pub fn timer_body(status: &Value) -> Value {

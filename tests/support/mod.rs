@@ -6,10 +6,13 @@
 
 pub mod azurite;
 pub mod certificate;
+pub mod dice;
 pub mod handler;
 pub mod http;
+pub mod identity;
 pub mod mariadb;
 pub mod postgres;
+pub mod proxy;
 pub mod receiver;
 pub mod server;
 pub mod state;

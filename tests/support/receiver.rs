@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -55,6 +56,8 @@ pub enum Answer {
     Ok,
     /// Status, header, body.
     Say(u16, Option<(&'static str, String)>, String),
+    /// 200, after this time.
+    After(Duration),
     /// 200, once the gate is opened.
     WhenOpened,
     /// Never; the connection stays open.
@@ -190,6 +193,7 @@ async fn receive(
             }
             return response;
         }
+        Answer::After(time) => tokio::time::sleep(time).await,
         Answer::WhenOpened => {
             let mut gate = shared.gate.subscribe();
             gate.wait_for(|open| *open).await.unwrap();

@@ -191,7 +191,7 @@ pub fn poller(changes: Value) -> Value {
     poller
 }
 
-fn merge(target: &mut Value, changes: Value) {
+pub fn merge(target: &mut Value, changes: Value) {
     match (target, changes) {
         (Value::Object(target), Value::Object(changes)) => {
             for (key, change) in changes {
