@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use app::{App, Function, FunctionPollers};
 pub use fault::{Fault, Place};
-pub use fingerprint::fingerprint;
+pub use fingerprint::{definition, fingerprint};
 pub use schema::schema;
 pub use settings::{SettingError, Settings};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use reqwest::Client;
 
 use crate::clock::Clock;
-use crate::config::{App, Poller as PollerConfig, StateConfig, fingerprint};
+use crate::config::{App, Poller as PollerConfig, StateConfig, definition, fingerprint};
 use crate::sink::webhook::ClientError;
 use crate::sink::{Sink, WebhookSink, webhook};
 use crate::source;
@@ -38,6 +38,7 @@ impl Parts {
         Ok(Poller {
             name: config.name.clone(),
             fingerprint: fingerprint(&config.source),
+            definition: definition(&config.source),
             owner: app.owner_prefix(),
             key_columns: config.source.key.clone(),
             start: config.source.start,

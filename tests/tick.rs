@@ -301,6 +301,7 @@ mod lease {
         // The first heartbeat finds that somebody has taken the lease over.
         let reset = Order::Reset {
             to: None,
+            source: world.poller("app/one").identity(),
             evidence: dbtick::model::lease::AgeEvidence {
                 local_now: world.clock.now() + TimeDelta::days(1),
                 store: None,
@@ -823,7 +824,7 @@ mod documents {
         world.fingerprint = "sha256:bb";
         assert!(matches!(
             failed(world.tick().await),
-            TickError::Fingerprint(_)
+            TickError::Fingerprint { .. }
         ));
         assert_eq!(world.store.take_writes(), []);
         assert_eq!(world.hook().rows(), [1]);

@@ -239,6 +239,7 @@ fn closed(shape: &Shape, writer: PageWriter, end: bool) -> ReadPage {
         page: writer.finish(),
         end,
         types: Arc::clone(&shape.types),
+        schema: Arc::clone(&shape.schema),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The configuration, verified against the catalogue: from here on every name exists.
 
+use std::sync::Arc;
+
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
@@ -9,6 +11,7 @@ use super::json;
 use super::value::{Hint, Stored};
 use crate::config::{NullPolicy, Rows, SourceConfig};
 use crate::model::position::{Position, Scalar};
+use crate::model::schema::Schema;
 use crate::source::fragment::Fragment;
 use crate::source::keyset::{Dialect, From, Keyset};
 use crate::source::names;
@@ -27,6 +30,7 @@ pub(super) struct Shape {
     pub(super) key: Vec<usize>,
     pub(super) table: Option<Table>,
     pub(super) types: Types,
+    pub(super) schema: Arc<Schema>,
     /// Text in another encoding is ordered by that encoding's bytes.
     text_has_order: bool,
 }
@@ -130,6 +134,14 @@ impl Shape {
                 .iter()
                 .map(|column| (column.name.clone(), column.declared.clone()))
                 .collect(),
+            schema: Arc::new(Schema::new(
+                columns
+                    .taken
+                    .iter()
+                    .map(|column| (column.name.clone(), column.declared.clone())),
+                &config.cursor,
+                &config.key,
+            )),
             columns: columns.taken.into_iter().map(Encoded::new).collect(),
             delivered,
             cursor,
