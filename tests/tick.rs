@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "tick/columns.rs"]
+mod columns;
+#[path = "tick/orders.rs"]
+mod orders;
 #[path = "tick/world.rs"]
 mod world;
 
@@ -824,7 +828,9 @@ mod documents {
         world.fingerprint = "sha256:bb";
         assert!(matches!(
             failed(world.tick().await),
-            TickError::Fingerprint { .. }
+            error @ TickError::Fingerprint { .. }
+                if error.to_string().contains("table was \"sha256:aa\", is \"sha256:bb\"")
+                    && error.to_string().contains("dbtick adopt orders")
         ));
         assert_eq!(world.store.take_writes(), []);
         assert_eq!(world.hook().rows(), [1]);

@@ -1,6 +1,7 @@
 //! Guard rails for whoever changes a poller by hand (G2): what will happen is shown first, with row
 //! counts; it needs the poller's name or `--yes`; it is audited; and its undo is printed.
 
+use std::cmp::Ordering;
 use std::io::{BufRead, IsTerminal, stdin};
 
 use clap::Args;
@@ -18,6 +19,7 @@ use crate::model::state::{StateDocument, Status};
 use crate::model::transitions::{Operator, Order};
 use crate::tick::Poller;
 use crate::tick::operate::{Count, Found, OperateError, Operated, Otherwise};
+use crate::tick::report::TickError;
 
 /// An audit trail is no place for essays.
 const LONGEST_REASON: usize = 500;
@@ -45,8 +47,20 @@ pub(super) struct Plan {
     pub(super) poller: String,
     pub(super) from: String,
     pub(super) to: String,
-    pub(super) rows: String,
+    pub(super) rows: Rows,
     pub(super) notes: Vec<String>,
+}
+
+/// How many rows it is about.
+#[derive(Debug, Serialize)]
+pub(super) struct Rows {
+    /// `again`, `skipped`, `next`, or `none`.
+    kind: &'static str,
+    /// `null`: unknown.
+    count: Option<u64>,
+    /// `false`: there are more.
+    exact: bool,
+    text: String,
 }
 
 impl Rails {
@@ -67,13 +81,15 @@ impl Rails {
         &self,
         place: &AppPlace,
         poller: &Poller,
-        plan: Plan,
+        mut plan: Plan,
         by: &Operator,
         otherwise: Otherwise,
         order: impl Fn(AgeEvidence) -> Order,
     ) -> Result<(), Problem> {
-        if let Some(refusal) = poller.held_by_another().await? {
-            return Err(OperateError::from(refusal).into());
+        match poller.held_by_another().await? {
+            Some(refusal) if self.dry_run => plan.notes.push(format!("not now: {refusal}")),
+            Some(refusal) => return Err(OperateError::from(refusal).into()),
+            None => {}
         }
         let begins = !matches!(poller.found().await?, Found::Document(_));
         if !self.agreed(&plan, &poller.name)? {
@@ -171,7 +187,10 @@ impl Plan {
             rows,
             notes,
         } = self;
-        let mut text = format!("{what} {poller}\n  from  {from}\n  to    {to}\n  rows  {rows}\n");
+        let mut text = format!(
+            "{what} {poller}\n  from  {from}\n  to    {to}\n  rows  {}\n",
+            rows.text
+        );
         for note in notes {
             text += &format!("  note  {note}\n");
         }
@@ -214,7 +233,7 @@ pub(super) fn standing(found: &Found) -> String {
 
 /// What moving from one place to another does to rows. The order of the two is only known when they
 /// are places in the same source.
-pub(super) async fn rows_between(poller: &Poller, from: &Found, to: Option<&Position>) -> String {
+pub(super) async fn rows_between(poller: &Poller, from: &Found, to: Option<&Position>) -> Rows {
     let document = match from {
         Found::Document(document) if document.source_fingerprint == poller.fingerprint => document,
         _ => return rows_behind(poller, to).await,
@@ -225,28 +244,49 @@ pub(super) async fn rows_between(poller: &Poller, from: &Found, to: Option<&Posi
     {
         return rows_behind(poller, Some(to)).await;
     }
-    let (counted, verb) = match to.cmp(&from) {
-        std::cmp::Ordering::Equal => {
-            return "the same place: none comes again, none is skipped".to_owned();
-        }
-        std::cmp::Ordering::Less => (poller.count(to, from).await, "again"),
-        std::cmp::Ordering::Greater => (poller.count(from, to).await, "skipped"),
-    };
-    match (counted, verb) {
-        (Ok(count), "again") => format!("{count} {} again", verb_of(count, "comes", "come")),
-        (Ok(count), _) => format!(
-            "{count} {} passed over and never delivered",
-            verb_of(count, "is", "are")
-        ),
-        (Err(error), _) => format!("unknown how many: {}", error.story()),
+    match to.cmp(&from) {
+        Ordering::Equal => Rows {
+            kind: "none",
+            count: Some(0),
+            exact: true,
+            text: "the same place: none comes again, none is skipped".to_owned(),
+        },
+        Ordering::Less => Rows::of("again", poller.count(to, from).await),
+        Ordering::Greater => Rows::of("skipped", poller.count(from, to).await),
     }
 }
 
 /// What will be delivered from a place on.
-pub(super) async fn rows_behind(poller: &Poller, place: Option<&Position>) -> String {
-    match poller.count(place, None).await {
-        Ok(count) => format!("{count} to deliver from there on"),
-        Err(error) => format!("unknown how many: {}", error.story()),
+pub(super) async fn rows_behind(poller: &Poller, place: Option<&Position>) -> Rows {
+    Rows::of("next", poller.count(place, None).await)
+}
+
+impl Rows {
+    fn of(kind: &'static str, counted: Result<Count, TickError>) -> Self {
+        let (count, exact, text) = match counted {
+            Err(error) => (None, false, format!("unknown how many: {}", error.story())),
+            Ok(counted) => {
+                let (count, exact) = match counted {
+                    Count::Exactly(count) => (count, true),
+                    Count::MoreThan(count) => (count, false),
+                };
+                let one = exact && count == 1;
+                let fate = match kind {
+                    "again" if one => "comes again",
+                    "again" => "come again",
+                    "skipped" if one => "is passed over and never delivered",
+                    "skipped" => "are passed over and never delivered",
+                    _ => "to deliver from there on",
+                };
+                (Some(count), exact, format!("{counted} {fate}"))
+            }
+        };
+        Self {
+            kind,
+            count,
+            exact,
+            text,
+        }
     }
 }
 
@@ -274,13 +314,6 @@ pub(super) fn consequences(found: &Found) -> Vec<String> {
         Status::Failed => notes.push("it is no longer marked failed".to_owned()),
     }
     notes
-}
-
-fn verb_of(count: Count, one: &'static str, many: &'static str) -> &'static str {
-    match count {
-        Count::Exactly(1) => one,
-        _ => many,
-    }
 }
 
 fn shape(position: &Position) -> Vec<&'static str> {

@@ -7,6 +7,7 @@ use clap::Args;
 use super::problem::{Problem, finish};
 use super::rails::{Plan, Rails, consequences, rows_between, standing};
 use super::target::Target;
+use crate::model::history::short;
 use crate::model::transitions::{Order, Refusal};
 use crate::tick::operate::{Found, Otherwise};
 
@@ -36,7 +37,11 @@ impl Rollback {
             Found::Document(document) => {
                 let kept: Vec<u64> = document.history.iter().map(|kept| kept.version).collect();
                 let found = document.kept(version);
-                found.ok_or(Refusal::NotKept { version, kept })?.clone()
+                let found = found.ok_or(Refusal::NotKept { version, kept })?;
+                if found.source != short(&poller.fingerprint) {
+                    return Err(Refusal::OtherSource { version }.into());
+                }
+                found.clone()
             }
             // The same refusal that the order itself would meet.
             other => {

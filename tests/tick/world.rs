@@ -318,6 +318,11 @@ impl FaultyStore {
         std::mem::take(&mut self.loads.lock().unwrap())
     }
 
+    /// Every key there is.
+    pub(crate) async fn keys(&self) -> Vec<StoreKey> {
+        self.inner.list("state/").await.unwrap()
+    }
+
     pub(crate) fn body(&self, key: &StoreKey) -> Option<Bytes> {
         let loaded = self.inner.load(key).now_or_never().unwrap().unwrap();
         loaded.map(|loaded| loaded.body)
@@ -412,6 +417,9 @@ impl FaultyStore {
     fn name(&self, key: &StoreKey, before: Option<StateDocument>) -> Wrote {
         if *key == marker_key() {
             return Wrote::Marker;
+        }
+        if *key != state_key() {
+            return Wrote::Nothing;
         }
         let after = self.document().expect("only documents are written");
         let Some(before) = before else {
