@@ -13,7 +13,7 @@ use super::report::TickError;
 use crate::model::lease::AgeEvidence;
 use crate::model::state::{DocumentError, StateDocument};
 use crate::model::transitions::{Action, Applied, Operator, Order, Refusal, apply};
-use crate::store::{Loaded, StoreError, StoreKey, Swap};
+use crate::store::{Loaded, StoreError, StoreKey, Swap, Tag};
 
 pub use count::Count;
 
@@ -125,6 +125,7 @@ impl Poller {
     ) -> Result<Operated, OperateError> {
         let mut aside = None;
         let mut tries = 0;
+        let kept = |aside: Option<(StoreKey, Tag)>| aside.map(|(key, _)| key);
         loop {
             let (standing, begins) = self.standing_for(otherwise, &mut aside).await?;
             let action = Action::Operate {
@@ -141,20 +142,22 @@ impl Poller {
                         .any(|e| e.id.as_deref() == Some(&by.id));
                     return Ok(Operated {
                         document: standing.document,
-                        aside,
+                        aside: kept(aside),
                         already,
                     });
                 }
             };
             tries += 1;
+            // Before the document, unlike in a first tick: what is imported may have committed
+            // rows, and whoever is cut off between the two gives the order again.
+            if begins {
+                leave_birth_marker(self, &mut 0).await?;
+            }
             match self.swap(&standing, &next).await {
                 Ok(Swap::Won(_)) => {
-                    if begins {
-                        leave_birth_marker(self, &mut 0).await?;
-                    }
                     return Ok(Operated {
                         document: next,
-                        aside,
+                        aside: kept(aside),
                         already: false,
                     });
                 }
@@ -226,7 +229,7 @@ impl Poller {
     async fn standing_for(
         &self,
         otherwise: Otherwise,
-        aside: &mut Option<StoreKey>,
+        aside: &mut Option<(StoreKey, Tag)>,
     ) -> Result<(Standing, bool), OperateError> {
         match self.look().await? {
             Seen::Document(standing) => Ok((standing, false)),
@@ -242,7 +245,9 @@ impl Poller {
                 poller: self.name.clone(),
             }),
             Seen::Refused { body, .. } if otherwise == Otherwise::Replace => {
-                *aside = Some(self.move_aside(&body).await?);
+                if aside.as_ref().is_none_or(|(_, saved)| *saved != body.tag) {
+                    *aside = Some((self.move_aside(&body).await?, body.tag.clone()));
+                }
                 Ok((self.beginning(true, Some(body)), true))
             }
             Seen::Refused { error, .. } => Err(TickError::Document {

@@ -113,7 +113,8 @@ async fn a_document_that_is_gone_begins_again_only_by_an_order() {
     world.store.remove(&state_key()).await;
     let refused = reset(&world, 0, Otherwise::Refuse).await.unwrap_err();
     assert!(refused.to_string().contains("dbtick state import orders"));
-    world.store.on_write(1, Fault::AnswerLost);
+    // The first write is the marker.
+    world.store.on_write(2, Fault::AnswerLost);
     let operated = reset(&world, 2, Otherwise::Begin).await.unwrap();
     assert!(
         operated.document.lease.token.get() > 1_000_000,
@@ -126,7 +127,9 @@ async fn a_document_that_is_gone_begins_again_only_by_an_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_document_is_replaced_only_when_told_and_its_bytes_are_kept() {
-    for fault in [None, Some(Fault::AnswerLost), Some(Fault::RequestLost)] {
+    // The copy, the marker, the document.
+    let faults = [1, 3].map(|write| [(write, Fault::AnswerLost), (write, Fault::RequestLost)]);
+    for (write, fault) in faults.into_iter().flatten() {
         let world = World::with_rows(2);
         world.tick().await;
         let bad = "{ \"version\": 1, \"torn";
@@ -141,13 +144,12 @@ async fn a_refused_document_is_replaced_only_when_told_and_its_bytes_are_kept() 
         }
         let found = world.poller("x").found().await.unwrap();
         assert!(matches!(found, Found::Refused { .. }));
-        if let Some(fault) = fault {
-            world.store.on_write(1, fault);
-        }
+        world.store.on_write(write, fault);
         let operated = reset(&world, 0, Otherwise::Replace).await.unwrap();
         let aside = operated.aside.unwrap();
         assert_eq!(world.store.body(&aside).unwrap(), bad);
-        assert!(world.store.keys().await.contains(&aside));
+        let keys = world.store.keys().await;
+        assert_eq!(keys.len(), 3, "one copy: {keys:?}");
         assert_eq!(done(world.tick().await), Outcome::Drained);
     }
 }

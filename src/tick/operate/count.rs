@@ -39,11 +39,11 @@ impl Poller {
             let inside = |position: &Position| up_to.is_none_or(|end| position <= end);
             let rows = events.iter().filter(|e| inside(&e.position)).count();
             counted += rows as u64;
-            if read.end || rows < events.len() || events.is_empty() {
-                return Ok(Count::Exactly(counted));
-            }
             if counted > MOST_COUNTED {
                 return Ok(Count::MoreThan(MOST_COUNTED));
+            }
+            if read.end || rows < events.len() || events.is_empty() {
+                return Ok(Count::Exactly(counted));
             }
             if self.clock.monotonic() - began >= LONGEST_LOOK {
                 return Ok(Count::MoreThan(counted));
