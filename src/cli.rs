@@ -1,12 +1,21 @@
 //! argv → command → exit code.
 
+mod adopt;
 mod check;
+mod clone;
 mod demo;
 mod dev;
+mod history;
 mod init;
 mod local_app;
+mod problem;
+mod rails;
+mod reset;
+mod rollback;
 mod schema;
 mod serve;
+mod state;
+mod target;
 
 use std::error::Error;
 use std::io::Write;
@@ -42,6 +51,18 @@ enum Command {
     Init(init::Init),
     /// Parse, connect and grade every poller of an app
     Check(check::Check),
+    /// Show the kept checkpoints of a poller
+    History(history::History),
+    /// Bring a poller back to a kept checkpoint
+    Rollback(rollback::Rollback),
+    /// Move a poller: to the beginning, to a file, to a cursor and key
+    Reset(reset::Reset),
+    /// Keep the checkpoint although the source has changed
+    Adopt(adopt::Adopt),
+    /// Begin a new poller at the checkpoint of another
+    Clone(clone::Clone),
+    /// Save the state document of a poller, or put it back
+    State(state::State),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
 }
@@ -50,7 +71,7 @@ enum Command {
 /// any crash.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
-/// Exit codes: 0 fine · 1 something is wrong with what was asked for · 2 wrong usage (by clap).
+/// Exit codes: 0 fine · 1 something is wrong with what was asked for · 2 wrong usage, or not confirmed.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let settings = Settings::process();
@@ -71,6 +92,12 @@ pub fn main() -> ExitCode {
             Command::Demo(demo) => demo.run().await,
             Command::Init(init) => init.run().await,
             Command::Check(check) => check.run().await,
+            Command::History(history) => history.run().await,
+            Command::Rollback(rollback) => rollback.run().await,
+            Command::Reset(reset) => reset.run().await,
+            Command::Adopt(adopt) => adopt.run().await,
+            Command::Clone(clone) => clone.run().await,
+            Command::State(state) => state.run().await,
             Command::Schema(schema) => schema.run(),
         }
     });

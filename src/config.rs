@@ -25,7 +25,7 @@ use std::time::Duration;
 pub use app::{App, Function, FunctionPollers};
 pub use connection::Connection;
 pub use fault::{Fault, Place};
-pub use fingerprint::fingerprint;
+pub use fingerprint::{definition, fingerprint};
 pub use parse::{connection, table_name};
 pub use schema::schema;
 pub use settings::{SettingError, Settings};

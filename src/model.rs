@@ -1,8 +1,11 @@
 //! The pure core: no I/O, no clock, no randomness; everything it needs comes in as an argument.
 
+pub mod definition;
 pub mod envelope;
+pub mod history;
 pub mod lease;
 pub mod page;
 pub mod position;
+pub mod schema;
 pub mod state;
 pub mod transitions;

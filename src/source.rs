@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use crate::config::{Connection, SourceConfig};
 use crate::model::page::{Page, PageWriter};
 use crate::model::position::{Position, Scalar};
+use crate::model::schema::Schema;
 
 /// The source that a configuration asks for; nothing is opened before it is read.
 #[must_use]
@@ -65,6 +66,8 @@ pub struct ReadPage {
     pub page: Page,
     pub end: bool,
     pub types: Types,
+    /// All columns that were read, those that only give the order too.
+    pub schema: Arc<Schema>,
 }
 
 /// Delivered columns and their source types, in order; shared by every page of one schema.

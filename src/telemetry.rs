@@ -29,6 +29,15 @@ struct TickLine<'a> {
     error: Option<String>,
 }
 
+/// One line for a tick that met other columns than the one before: `event == "dbtick.schema"`.
+#[derive(Serialize)]
+struct SchemaLine<'a> {
+    event: &'static str,
+    poller: &'a str,
+    invocation_id: &'a str,
+    changes: Vec<String>,
+}
+
 /// One line per invocation that was refused: `event == "dbtick.refused"`.
 #[derive(Serialize)]
 struct RefusedLine<'a> {
@@ -75,6 +84,15 @@ pub fn tick_ended(report: &TickReport, invocation_id: &str, past_due: bool) {
     });
     if let Some(skew) = report.clock_skew {
         tracing::warn!(invocation_id, poller = %report.poller, "{}", skew.sentence());
+    }
+    if !report.schema_changes.is_empty() {
+        let changes = report.schema_changes.iter();
+        line(&SchemaLine {
+            event: "dbtick.schema",
+            poller: &report.poller,
+            invocation_id,
+            changes: changes.map(ToString::to_string).collect(),
+        });
     }
     if report.is_failure() {
         tracing::error!(invocation_id, "{}", one_line(&report.sentence()));

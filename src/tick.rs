@@ -7,6 +7,7 @@ mod birth;
 pub mod budget;
 mod deliver;
 mod keeper;
+pub mod operate;
 mod preview;
 mod reading;
 pub mod report;
@@ -17,11 +18,13 @@ use futures_util::future::try_join;
 
 use crate::clock::Clock;
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
+use crate::model::definition::{SourceDefinition, SourceIdentity};
 use crate::model::envelope::Batch;
 use crate::model::lease::AgeEvidence;
 use crate::model::position::Position;
+use crate::model::schema::SchemaChange;
 use crate::model::state::{CursorMark, Failure, StateDocument, Status};
-use crate::model::transitions::{Refusal, Then};
+use crate::model::transitions::Then;
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::store::{StateStore, StoreKey};
@@ -40,6 +43,8 @@ use report::{ClockSkew, Outcome, Tally, TickError, TickReport};
 pub struct Poller {
     pub name: String,
     pub fingerprint: String,
+    /// What the fingerprint is made of.
+    pub definition: SourceDefinition,
     pub owner: String,
     pub key_columns: Vec<String>,
     pub start: Start,
@@ -51,6 +56,17 @@ pub struct Poller {
     pub state_key: StoreKey,
     pub birth_marker: StoreKey,
     pub clock: Arc<dyn Clock>,
+}
+
+impl Poller {
+    /// The source as it is configured.
+    #[must_use]
+    pub fn identity(&self) -> SourceIdentity {
+        SourceIdentity {
+            fingerprint: self.fingerprint.clone(),
+            definition: self.definition.clone(),
+        }
+    }
 }
 
 pub async fn tick(poller: &Poller, budget: Budget) -> TickReport {
@@ -65,6 +81,7 @@ pub async fn tick(poller: &Poller, budget: Budget) -> TickReport {
         took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         checkpoint: progress.checkpoint.map(|position| position.to_string()),
         clock_skew: progress.clock_skew,
+        schema_changes: progress.schema_changes,
     }
 }
 
@@ -74,6 +91,7 @@ struct Progress {
     tally: Tally,
     checkpoint: Option<Position>,
     clock_skew: Option<ClockSkew>,
+    schema_changes: Vec<SchemaChange>,
 }
 
 async fn run(
@@ -116,7 +134,10 @@ async fn drain(
     let mut document = keeper.document().clone();
     let mut writes = 0;
     let Progress {
-        tally, checkpoint, ..
+        tally,
+        checkpoint,
+        schema_changes,
+        ..
     } = progress;
     let body = async |mut lease: Lease| {
         if document.is_newborn()
@@ -142,7 +163,10 @@ async fn drain(
                 Some(_) => Then::Release,
             };
             let to = CursorMark::new(unsent.up_to.clone(), &poller.key_columns);
-            document = lease.commit(receipt, to, then).await;
+            let changes = changed_columns(&document, &unsent);
+            let schema = Arc::clone(&unsent.schema);
+            document = lease.commit(receipt, to, schema, then).await;
+            schema_changes.extend(changes);
             tally.batches += 1;
             tally.rows += batch.event_ids.len() as u64;
             tally.bytes += batch.body.len() as u64;
@@ -186,11 +210,7 @@ fn reason_to_stop(poller: &Poller, standing: &Standing) -> Result<Option<Outcome
         Status::Failed => return Err(TickError::MarkedFailed),
     }
     if document.source_fingerprint != poller.fingerprint {
-        let (stored, configured) = (&document.source_fingerprint, &poller.fingerprint);
-        return Err(TickError::Fingerprint(Refusal::Fingerprint {
-            stored: stored.clone(),
-            configured: configured.clone(),
-        }));
+        return Err(fingerprint_changed(poller, document));
     }
     let now = poller.clock.now();
     if let Some(held) = &document.lease.held
@@ -208,6 +228,21 @@ fn reason_to_stop(poller: &Poller, standing: &Standing) -> Result<Option<Outcome
         Some(until) if until > now => Some(Outcome::NotBefore { until }),
         _ => None,
     })
+}
+
+fn fingerprint_changed(poller: &Poller, document: &StateDocument) -> TickError {
+    let was = document.source.as_ref();
+    TickError::Fingerprint {
+        poller: poller.name.clone(),
+        changes: was.map_or_else(Vec::new, |was| was.differences(&poller.definition)),
+    }
+}
+
+fn changed_columns(document: &StateDocument, unsent: &Unsent) -> Vec<SchemaChange> {
+    match &document.schema {
+        Some(known) if known.hash() != unsent.schema.hash() => known.changes_to(&unsent.schema),
+        _ => Vec::new(),
+    }
 }
 
 fn encode(poller: &Poller, document: &StateDocument, unsent: &Unsent, lease: &mut Lease) -> Batch {

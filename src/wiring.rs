@@ -8,7 +8,7 @@ use reqwest::Client;
 
 use crate::azure::Azure;
 use crate::clock::Clock;
-use crate::config::{App, Poller as PollerConfig, StateConfig, fingerprint};
+use crate::config::{App, Poller as PollerConfig, StateConfig, definition, fingerprint};
 use crate::sink::webhook::ClientError;
 use crate::sink::{Sink, WebhookSink, webhook};
 use crate::source;
@@ -41,6 +41,7 @@ impl Parts {
         Ok(Poller {
             name: config.name.clone(),
             fingerprint: fingerprint(&config.source),
+            definition: definition(&config.source),
             owner: app.owner_prefix(),
             key_columns: config.source.key.clone(),
             start: config.source.start.clone(),

@@ -62,7 +62,10 @@ fn help_says_what_dbtick_is_and_what_it_is_not() {
     for words in ["pseudo trigger", "at least once", "idempotent"] {
         assert!(said.stdout.contains(words), "{}", said.stdout);
     }
-    for name in ["serve", "dev", "demo", "check", "schema"] {
+    for name in [
+        "serve", "dev", "demo", "check", "history", "rollback", "reset", "adopt", "clone", "state",
+        "schema",
+    ] {
         assert!(said.stdout.contains(name), "{}", said.stdout);
         let help = run(&[name, "--help"]);
         assert_eq!((help.code, &*help.stderr), (Some(0), ""), "{name}");

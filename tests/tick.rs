@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "tick/columns.rs"]
+mod columns;
+#[path = "tick/orders.rs"]
+mod orders;
 #[path = "tick/world.rs"]
 mod world;
 
@@ -301,6 +305,7 @@ mod lease {
         // The first heartbeat finds that somebody has taken the lease over.
         let reset = Order::Reset {
             to: None,
+            source: world.poller("app/one").identity(),
             evidence: dbtick::model::lease::AgeEvidence {
                 local_now: world.clock.now() + TimeDelta::days(1),
                 store: None,
@@ -823,7 +828,9 @@ mod documents {
         world.fingerprint = "sha256:bb";
         assert!(matches!(
             failed(world.tick().await),
-            TickError::Fingerprint(_)
+            error @ TickError::Fingerprint { .. }
+                if error.to_string().contains("table was \"sha256:aa\", is \"sha256:bb\"")
+                    && error.to_string().contains("dbtick adopt orders")
         ));
         assert_eq!(world.store.take_writes(), []);
         assert_eq!(world.hook().rows(), [1]);

@@ -1,10 +1,44 @@
 //! The identity of a source (B7): a checkpoint of one source must never be used on another.
 
+mod spacing;
+
 use sha2::{Digest, Sha256};
 
 use super::{Rows, SourceConfig};
+use crate::model::definition::SourceDefinition;
+use spacing::one_space;
 
-/// `sha256:…` over connection (without password), table or query, cursor, key and filter.
+/// What the fingerprint is made of, for people: stored beside it, compared when it differs.
+#[must_use]
+pub fn definition(source: &SourceConfig) -> SourceDefinition {
+    let (table, query) = match &source.rows {
+        Rows::Table { schema, table } => {
+            let parts = schema.iter().chain([table]).map(|part| quoted(part));
+            (Some(parts.collect::<Vec<_>>().join(".")), None)
+        }
+        Rows::Query(query) => (None, Some(one_space(query))),
+    };
+    SourceDefinition {
+        connection: source.connection_identity.clone(),
+        table,
+        query,
+        cursor: source.cursor.clone(),
+        key: source.key.clone(),
+        filter: source.filter.as_deref().map(one_space),
+        ..SourceDefinition::default()
+    }
+}
+
+/// As a table is written in the configuration.
+fn quoted(part: &str) -> String {
+    match part.contains(['.', '"']) {
+        true => format!("\"{}\"", part.replace('"', "\"\"")),
+        false => part.to_owned(),
+    }
+}
+
+/// `sha256:…` over connection (without password), table or query, cursor, key and filter. How a
+/// query or a filter is laid out does not count.
 ///
 /// Every part is written with its length, so that no two sources share one input.
 #[must_use]
@@ -28,7 +62,7 @@ pub fn fingerprint(source: &SourceConfig) -> String {
         }
         Rows::Query(query) => {
             part("query");
-            part(query);
+            part(&one_space(query));
         }
     }
     for names in [&source.cursor, &source.key] {
@@ -40,7 +74,8 @@ pub fn fingerprint(source: &SourceConfig) -> String {
     } else {
         "all"
     });
-    part(source.filter.as_deref().unwrap_or_default());
+    let filter = source.filter.as_deref().map(one_space);
+    part(&filter.unwrap_or_default());
     format!(
         "sha256:{}",
         data_encoding::HEXLOWER.encode(&hash.finalize())
@@ -123,6 +158,51 @@ mod tests {
         ];
         let different: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
+    }
+
+    #[test]
+    fn the_layout_of_a_query_or_filter_leaves_the_fingerprint_alone() {
+        let filter = |text: &str| changed(|s| s.filter = Some(text.into()));
+        let query = |text: &str| changed(|s| s.rows = Rows::Query(text.into()));
+        assert_eq!(filter("a = 1 AND b = 2"), filter(" a = 1\n\t AND  b = 2\n"));
+        assert_eq!(query("SELECT * FROM t"), query("SELECT *\n  FROM t"));
+        assert_ne!(filter("a = 'x y'"), filter("a = 'x  y'"));
+    }
+
+    #[test]
+    fn two_definitions_differ_in_words_exactly_when_their_fingerprints_differ() {
+        let changes: [fn(&mut SourceConfig); 9] = [
+            |_| {},
+            |s| s.connection_identity = "sqlite:other.db".into(),
+            |s| s.rows = Rows::Query("orders".into()),
+            |s| s.filter = Some("a =  1".into()),
+            |s| s.filter = Some("a = 1".into()),
+            |s| s.cursor = vec!["id".into()],
+            |s| {
+                s.rows = Rows::Table {
+                    schema: Some("a".into()),
+                    table: "b".into(),
+                }
+            },
+            |s| {
+                s.rows = Rows::Table {
+                    schema: None,
+                    table: "a.b".into(),
+                }
+            },
+            |s| s.columns = Some(vec!["id".into()]),
+        ];
+        let sources = changes.map(|change| {
+            let mut source = source();
+            change(&mut source);
+            source
+        });
+        for one in &sources {
+            for other in &sources {
+                let same = definition(one).differences(&definition(other)).is_empty();
+                assert_eq!(same, fingerprint(one) == fingerprint(other));
+            }
+        }
     }
 
     #[test]

@@ -157,6 +157,7 @@ async fn unharmed(poller: &Poller, budget: Budget) -> TickReport {
         took_ms: 0,
         checkpoint: None,
         clock_skew: None,
+        schema_changes: Vec::new(),
     })
 }
 

@@ -21,6 +21,12 @@ impl FencingToken {
         Self(self.0 + 1)
     }
 
+    /// For a document that takes the place of a lost one: receivers may remember its tokens.
+    #[must_use]
+    pub fn at_least(self, floor: u64) -> Self {
+        Self(self.0.max(floor))
+    }
+
     #[must_use]
     pub fn get(self) -> u64 {
         self.0

@@ -6,13 +6,17 @@
 mod wire;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::definition::SourceDefinition;
+use super::history::HistoryEntry;
 use super::lease::{Lease, WriteMark};
 use super::page::EventId;
 use super::position::{CursorKind, Position};
+use super::schema::Schema;
 use crate::clock::Timestamp;
 
 pub use wire::DocumentError;
@@ -24,6 +28,8 @@ pub const VERSION: u64 = 1;
 pub struct StateDocument {
     pub poller_name: String,
     pub source_fingerprint: String,
+    /// The same in words, so that a changed source can be told by what changed.
+    pub source: Option<SourceDefinition>,
     pub checkpoint: Checkpoint,
     pub lease: Lease,
     /// The last write of the last holder; other writers preserve it.
@@ -33,6 +39,12 @@ pub struct StateDocument {
     pub failure: Option<Failure>,
     pub status: Status,
     pub counters: Counters,
+    /// The columns as they were at the checkpoint.
+    pub schema: Option<Arc<Schema>>,
+    /// Kept checkpoints by version; the last one is the checkpoint itself.
+    pub history: Vec<HistoryEntry>,
+    /// The schemas that the history names, each once; that of the checkpoint is not among them.
+    pub past_schemas: BTreeMap<String, Arc<Schema>>,
     /// Who changed what by hand, when and why; the oldest entries are dropped.
     pub audit: Vec<AuditEntry>,
     /// Fields of writers newer than us survive a rewrite (I15).
@@ -94,6 +106,9 @@ pub struct AuditEntry {
     pub who: String,
     pub what: String,
     pub why: String,
+    /// Fresh per change: tells whether a write whose answer was lost has happened (C6).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
 }
 
 impl CursorMark {
@@ -114,6 +129,7 @@ impl StateDocument {
         Self {
             poller_name: poller_name.to_owned(),
             source_fingerprint: source_fingerprint.to_owned(),
+            source: None,
             checkpoint: Checkpoint {
                 cursor: start,
                 ..Checkpoint::default()
@@ -124,6 +140,9 @@ impl StateDocument {
             failure: None,
             status: Status::Active,
             counters: Counters::default(),
+            schema: None,
+            history: Vec::new(),
+            past_schemas: BTreeMap::new(),
             audit: Vec::new(),
             unknown: Map::new(),
         }
@@ -132,6 +151,25 @@ impl StateDocument {
     #[must_use]
     pub fn position(&self) -> Option<&Position> {
         self.checkpoint.cursor.as_ref().map(|mark| &mark.position)
+    }
+
+    /// The version of the checkpoint; `None` before there is any history.
+    #[must_use]
+    pub fn version(&self) -> Option<u64> {
+        self.history.last().map(|entry| entry.version)
+    }
+
+    #[must_use]
+    pub fn kept(&self, version: u64) -> Option<&HistoryEntry> {
+        self.history.iter().find(|entry| entry.version == version)
+    }
+
+    /// The schema at a kept checkpoint.
+    #[must_use]
+    pub fn schema_of(&self, entry: &HistoryEntry) -> Option<&Arc<Schema>> {
+        let hash = entry.schema.as_ref()?;
+        let current = self.schema.as_ref().filter(|now| now.hash() == hash);
+        current.or_else(|| self.past_schemas.get(hash))
     }
 
     /// Nothing has been committed yet, so the marker of its birth may still be missing.

@@ -4,17 +4,22 @@
 //! changes nothing. Because a change can be derived again from a newer document, a write that lost
 //! its race, or whose answer was lost, is settled by reading and applying once more (C6).
 
+pub mod orders;
+
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::definition::SourceIdentity;
+use super::history::{self, HistoryEntry};
 use super::lease::{AgeEvidence, Held, WriteMark, to_delta};
 use super::page::EventId;
 use super::position::Position;
-use super::state::{AuditEntry, CursorMark, Failure, StateDocument, Status};
+use super::schema::Schema;
+use super::state::{CursorMark, Failure, StateDocument, Status};
 use crate::clock::Timestamp;
 
-/// Older entries of the audit trail are dropped beyond this.
-const AUDIT_KEPT: usize = 50;
+pub use orders::{Operator, Order};
 
 #[derive(Debug, Clone)]
 pub enum Action {
@@ -35,7 +40,7 @@ pub enum Action {
 pub struct Claim {
     pub owner_id: String,
     pub nonce: String,
-    pub source_fingerprint: String,
+    pub source: SourceIdentity,
     pub ttl: Duration,
     pub evidence: AgeEvidence,
 }
@@ -61,6 +66,8 @@ pub struct Advance {
     pub delivered: BTreeMap<EventId, Position>,
     pub batch_id: String,
     pub rows: u64,
+    /// The columns that were read; `None` leaves what is recorded.
+    pub schema: Option<Arc<Schema>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,28 +77,6 @@ pub enum Then {
         ttl: Duration,
     },
     Release,
-}
-
-#[derive(Debug, Clone)]
-pub struct Operator {
-    pub who: String,
-    pub why: String,
-}
-
-#[derive(Debug, Clone)]
-pub enum Order {
-    /// Move the watermark without a lease held: what an idle tick may do once a fence has cleared.
-    Settle {
-        to: CursorMark,
-    },
-    /// To a position, or to the beginning. The only way back.
-    Reset {
-        to: Option<CursorMark>,
-        evidence: AgeEvidence,
-    },
-    Pause,
-    Resume,
-    Fail,
 }
 
 /// A legal successor, or the knowledge that there is nothing left to do.
@@ -118,6 +103,16 @@ pub enum Refusal {
         "the source definition has changed: the state was made for {stored}, the configuration is {configured}"
     )]
     Fingerprint { stored: String, configured: String },
+    #[error("version {version} is not kept any more; kept are {}", list(kept))]
+    NotKept { version: u64, kept: Vec<u64> },
+    #[error(
+        "version {version} is a place in another source than the configured one; put that definition back first, or reset to a cursor"
+    )]
+    OtherSource { version: u64 },
+    #[error(
+        "the checkpoint cannot be kept: it is a place in the order of {was}, and the source is now read in the order of {is}"
+    )]
+    OtherOrder { was: String, is: String },
 }
 
 pub fn apply(
@@ -128,7 +123,7 @@ pub fn apply(
     match action {
         Action::Claim(claim) => apply_claim(document, claim, now),
         Action::Hold { mark, step } => apply_step(document, mark, step, now),
-        Action::Operate { by, order } => apply_order(document, by, order, now),
+        Action::Operate { by, order } => orders::apply(document, by, order, now),
     }
 }
 
@@ -173,14 +168,17 @@ fn apply_claim(
         Status::Paused => return Err(Refusal::Paused),
         Status::Failed => return Err(Refusal::Failed),
     }
-    if document.source_fingerprint != claim.source_fingerprint {
+    if document.source_fingerprint != claim.source.fingerprint {
         return Err(Refusal::Fingerprint {
             stored: document.source_fingerprint.clone(),
-            configured: claim.source_fingerprint.clone(),
+            configured: claim.source.fingerprint.clone(),
         });
     }
     refuse_if_held(document, claim.evidence)?;
     let mut next = document.clone();
+    // Documents of older versions do not say it; equal fingerprints are equal definitions.
+    next.source
+        .get_or_insert_with(|| claim.source.definition.clone());
     next.lease.token = document.lease.token.next();
     next.lease.held = Some(Held {
         owner_id: claim.owner_id.clone(),
@@ -219,7 +217,7 @@ fn apply_step(
     match step {
         Step::Heartbeat { ttl } => renew(&mut next, *ttl, now),
         Step::Commit { advance, then } => {
-            commit(&mut next, advance, now)?;
+            commit(document, &mut next, advance, now)?;
             match then {
                 Then::Renew { ttl } => renew(&mut next, *ttl, now),
                 Then::Release => next.lease.held = None,
@@ -235,71 +233,12 @@ fn apply_step(
     changed(next)
 }
 
-fn apply_order(
+fn commit(
     document: &StateDocument,
-    by: &Operator,
-    order: &Order,
+    next: &mut StateDocument,
+    advance: &Advance,
     now: Timestamp,
-) -> Result<Applied, Refusal> {
-    let mut next = document.clone();
-    let what = match order {
-        Order::Settle { to } => {
-            if let Some(held) = &document.lease.held {
-                return Err(held_by(document, held));
-            }
-            if document.position() == Some(&to.position) {
-                return Ok(Applied::Already);
-            }
-            next.lease.token = document.lease.token.next();
-            move_to(&mut next, to)?;
-            next.checkpoint.updated_at = Some(now);
-            return changed(next);
-        }
-        Order::Reset { to, evidence } => {
-            refuse_if_held(document, *evidence)?;
-            // The token grows, so that a holder that only seemed dead is fenced off.
-            next.lease.token = document.lease.token.next();
-            next.lease.held = None;
-            next.holder = None;
-            next.delivered.clear();
-            next.failure = None;
-            next.status = Status::Active;
-            next.checkpoint.cursor.clone_from(to);
-            next.checkpoint.updated_at = Some(now);
-            match to {
-                Some(mark) => format!("reset to {}", mark.position),
-                None => "reset to the beginning".to_owned(),
-            }
-        }
-        Order::Pause => return set_status(document, Status::Paused, by, "pause", now),
-        Order::Resume => return set_status(document, Status::Active, by, "resume", now),
-        Order::Fail => return set_status(document, Status::Failed, by, "mark failed", now),
-    };
-    audit(&mut next, by, what, now);
-    changed(next)
-}
-
-fn set_status(
-    document: &StateDocument,
-    status: Status,
-    by: &Operator,
-    what: &str,
-    now: Timestamp,
-) -> Result<Applied, Refusal> {
-    if document.status == status {
-        return Ok(Applied::Already);
-    }
-    // A failed poller leaves that state by reset alone.
-    if document.status == Status::Failed {
-        return Err(Refusal::Failed);
-    }
-    let mut next = document.clone();
-    next.status = status;
-    audit(&mut next, by, what.to_owned(), now);
-    changed(next)
-}
-
-fn commit(next: &mut StateDocument, advance: &Advance, now: Timestamp) -> Result<(), Refusal> {
+) -> Result<(), Refusal> {
     next.delivered.extend(
         advance
             .delivered
@@ -317,7 +256,62 @@ fn commit(next: &mut StateDocument, advance: &Advance, now: Timestamp) -> Result
     next.counters.batches += 1;
     next.counters.rows += advance.rows;
     next.failure = None;
+    if let Some(schema) = &advance.schema {
+        next.schema = Some(Arc::clone(schema));
+    }
+    remember(document, next, None, now);
     Ok(())
+}
+
+/// Writes the checkpoint of `next` into its history, behind that of `document`, in the same write
+/// that moves it. `by` names a change by hand; what it replaced is kept for its undo.
+fn remember(document: &StateDocument, next: &mut StateDocument, by: Option<&str>, now: Timestamp) {
+    let begun = document.checkpoint.cursor.is_some() || by.is_some();
+    if next.history.is_empty() && begun {
+        let at = document.checkpoint.updated_at.unwrap_or(now);
+        next.history.push(entry(document, 1, at, None));
+    }
+    if by.is_some()
+        && let Some(replaced) = next.history.last_mut()
+    {
+        replaced.undo = true;
+    }
+    let version = next.version().unwrap_or(0) + 1;
+    let entry = entry(next, version, now, by);
+    next.history.push(entry);
+    history::thin(&mut next.history);
+    if let Some(was) = &document.schema {
+        next.past_schemas
+            .insert(was.hash().to_owned(), Arc::clone(was));
+    }
+    let current = next.schema.as_ref().map(|schema| schema.hash().to_owned());
+    let history = &next.history;
+    next.past_schemas.retain(|hash, _| {
+        current.as_ref() != Some(hash)
+            && history
+                .iter()
+                .any(|entry| entry.schema.as_ref() == Some(hash))
+    });
+}
+
+fn entry(document: &StateDocument, version: u64, at: Timestamp, by: Option<&str>) -> HistoryEntry {
+    let checkpoint = &document.checkpoint;
+    let rows = checkpoint.metadata.get("row_count");
+    HistoryEntry {
+        version,
+        at,
+        cursor: checkpoint.cursor.clone(),
+        batch_id: checkpoint.last_successful_batch_id.clone(),
+        rows: rows.and_then(serde_json::Value::as_u64).unwrap_or(0),
+        total_rows: document.counters.rows,
+        schema: document
+            .schema
+            .as_ref()
+            .map(|schema| schema.hash().to_owned()),
+        source: history::short(&document.source_fingerprint),
+        by: by.map(str::to_owned),
+        undo: false,
+    }
 }
 
 /// Forward only (A3), forgetting what the checkpoint now covers.
@@ -358,15 +352,12 @@ fn held_by(document: &StateDocument, held: &Held) -> Refusal {
     }
 }
 
-fn audit(next: &mut StateDocument, by: &Operator, what: String, now: Timestamp) {
-    next.audit.push(AuditEntry {
-        at: now,
-        who: by.who.clone(),
-        what,
-        why: by.why.clone(),
-    });
-    let surplus = next.audit.len().saturating_sub(AUDIT_KEPT);
-    next.audit.drain(..surplus);
+fn list(versions: &[u64]) -> String {
+    let versions: Vec<_> = versions.iter().map(ToString::to_string).collect();
+    match versions.is_empty() {
+        true => "none".to_owned(),
+        false => versions.join(", "),
+    }
 }
 
 fn changed(next: StateDocument) -> Result<Applied, Refusal> {

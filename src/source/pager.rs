@@ -108,6 +108,7 @@ fn closed<C>(shape: &Shape<C>, writer: PageWriter, end: bool) -> ReadPage {
         page: writer.finish(),
         end,
         types: Arc::clone(&shape.types),
+        schema: Arc::clone(&shape.schema),
     }
 }
 

@@ -1,6 +1,8 @@
 //! A configuration that was verified against a catalogue, and how its rows become events. The same
 //! for every database; what differs is a [`Codec`].
 
+use std::sync::Arc;
+
 use super::json;
 use super::keyset::Keyset;
 use super::names;
@@ -8,6 +10,7 @@ use super::{SourceError, Types};
 use crate::config::{Deletes, SourceConfig, Tombstones};
 use crate::model::page::{Op, PageWriter, Room, Taken};
 use crate::model::position::{Position, Scalar};
+use crate::model::schema::Schema;
 
 /// Reads the values of one database's rows. Columns are numbered as they are selected.
 pub(super) trait Codec: Send + Sync {
@@ -56,6 +59,7 @@ pub(super) struct Shape<C> {
     /// This column alone is the data, as it is.
     pub(super) payload: Option<usize>,
     pub(super) types: Types,
+    pub(super) schema: Arc<Schema>,
     /// `"name":`, column by column.
     labels: Vec<Vec<u8>>,
 }
@@ -172,13 +176,14 @@ impl<D: Named + Clone> Selection<D> {
 }
 
 impl<C: Codec> Shape<C> {
-    /// `types` are those of the delivered columns.
     pub(super) fn new<D: Named>(
+        config: &SourceConfig,
         selection: &Selection<D>,
         keyset: Keyset,
         codec: C,
-        types: Types,
     ) -> Self {
+        let typed = |column: &D| (column.name().to_owned(), column.type_name().to_owned());
+        let columns = selection.taken.iter().map(typed);
         let label = |column: &D| {
             let mut label = Vec::new();
             json::string(column.name(), &mut label);
@@ -193,7 +198,8 @@ impl<C: Codec> Shape<C> {
             key: selection.key.clone(),
             soft_delete: selection.soft_delete,
             payload: selection.payload,
-            types,
+            types: columns.clone().take(selection.delivered).collect(),
+            schema: Arc::new(Schema::new(columns, &config.cursor, &config.key)),
             labels: selection.taken.iter().map(label).collect(),
         }
     }

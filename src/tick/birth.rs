@@ -56,6 +56,7 @@ pub(super) async fn refuse_if_born(poller: &Poller) -> Result<Option<Standing>, 
         Some(standing) => Ok(Some(standing)),
         None => Err(TickError::DocumentGone {
             key: poller.state_key.to_string(),
+            poller: poller.name.clone(),
         }),
     }
 }
@@ -76,8 +77,10 @@ async fn write_down_start(
     leave_birth_marker(poller, writes).await
 }
 
-fn first_document(poller: &Poller, start: Option<CursorMark>) -> StateDocument {
-    StateDocument::first(&poller.name, &poller.fingerprint, start)
+pub(super) fn first_document(poller: &Poller, start: Option<CursorMark>) -> StateDocument {
+    let mut document = StateDocument::first(&poller.name, &poller.fingerprint, start);
+    document.source = Some(poller.definition.clone());
+    document
 }
 
 /// Creating it twice is harmless: it has no content.

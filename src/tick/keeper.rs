@@ -8,17 +8,19 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::Poller;
 use super::reading::{answered, load_document};
 use super::report::TickError;
+use super::{Poller, fingerprint_changed};
 use crate::model::envelope::Fence;
 use crate::model::lease::{AgeEvidence, StoreClock, WriteMark};
+use crate::model::schema::Schema;
 use crate::model::state::{CursorMark, Failure, StateDocument, Status};
 use crate::model::transitions::{Action, Advance, Applied, Claim, Refusal, Step, Then, apply};
 use crate::store::{StoreError, Swap, Tag};
@@ -99,6 +101,7 @@ impl Lease {
         &self,
         receipt: Receipt,
         to: CursorMark,
+        schema: Arc<Schema>,
         then: Then,
     ) -> StateDocument {
         let advance = Advance {
@@ -106,6 +109,7 @@ impl Lease {
             delivered: BTreeMap::new(),
             batch_id: receipt.batch_id,
             rows: receipt.rows,
+            schema: Some(schema),
         };
         self.request(Step::Commit { advance, then }).await
     }
@@ -158,7 +162,7 @@ pub(super) async fn claim(poller: &Poller, standing: Standing) -> Result<Claimed
         Action::Claim(Claim {
             owner_id: poller.owner.clone(),
             nonce: nonce.clone(),
-            source_fingerprint: poller.fingerprint.clone(),
+            source: poller.identity(),
             ttl: poller.lease.ttl,
             evidence: AgeEvidence {
                 local_now: poller.clock.now(),
@@ -174,8 +178,8 @@ pub(super) async fn claim(poller: &Poller, standing: Standing) -> Result<Claimed
         }
         Err(TickError::Refused(Refusal::Paused)) => return Ok(Claimed::Paused),
         Err(TickError::Refused(Refusal::Failed)) => return Err(TickError::MarkedFailed),
-        Err(TickError::Refused(refusal @ Refusal::Fingerprint { .. })) => {
-            return Err(TickError::Fingerprint(refusal));
+        Err(TickError::Refused(Refusal::Fingerprint { .. })) => {
+            return Err(fingerprint_changed(poller, &keeper.standing.document));
         }
         Err(error) => return Err(error),
     }
@@ -365,6 +369,7 @@ impl<'a> Keeper<'a> {
             None if self.standing.tag.is_none() => Ok(()),
             None => Err(TickError::DocumentGone {
                 key: self.poller.state_key.to_string(),
+                poller: self.poller.name.clone(),
             }),
         }
     }

@@ -1,6 +1,7 @@
 //! What a tick reads: the state document, and rows that were not delivered yet. Infrastructure that
 //! cannot be reached is tried again a few times, with jitter, and then the tick fails (D9).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -13,6 +14,7 @@ use super::report::TickError;
 use crate::config::Batch as BatchLimits;
 use crate::model::page::{Page, PageWriter};
 use crate::model::position::{Position, Scalar};
+use crate::model::schema::{Schema, SchemaChange};
 use crate::model::state::StateDocument;
 use crate::source::{ReadPage, SourceError, Types};
 use crate::store::{Loaded, StoreError, StoreKey};
@@ -27,6 +29,7 @@ pub(super) struct Unsent {
     pub(super) up_to: Position,
     pub(super) end: bool,
     pub(super) types: Types,
+    pub(super) schema: Arc<Schema>,
 }
 
 /// The rows behind `unsent`, without a query when it reached the end.
@@ -51,7 +54,13 @@ pub(super) async fn read_unsent(
 ) -> Result<Option<Unsent>, TickError> {
     let mut after = after.cloned();
     loop {
-        let ReadPage { page, end, types } = read_page(poller, after.as_ref(), budget).await?;
+        let ReadPage {
+            page,
+            end,
+            types,
+            schema,
+        } = read_page(poller, after.as_ref(), budget).await?;
+        refuse_another_order(poller, document, &schema)?;
         let Some(up_to) = page.last_position().cloned() else {
             return Ok(None);
         };
@@ -62,6 +71,7 @@ pub(super) async fn read_unsent(
                 up_to,
                 end,
                 types,
+                schema,
             }));
         }
         if end {
@@ -71,9 +81,33 @@ pub(super) async fn read_unsent(
     }
 }
 
+/// The checkpoint is a place in an order; when the columns that make the order have changed, nobody
+/// but a person can say whether it still is (B8).
+fn refuse_another_order(
+    poller: &Poller,
+    document: &StateDocument,
+    schema: &Schema,
+) -> Result<(), TickError> {
+    let Some(known) = &document.schema else {
+        return Ok(());
+    };
+    if known.hash() == schema.hash() {
+        return Ok(());
+    }
+    let mut changes = known.changes_to(schema);
+    changes.retain(SchemaChange::stops_the_poller);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Err(TickError::SchemaChanged {
+        poller: poller.name.clone(),
+        changes,
+    })
+}
+
 /// A database that hangs must not keep a delivered batch from its commit until the host kills the
 /// process: the next tick would end in the same place, for ever.
-async fn read_page(
+pub(super) async fn read_page(
     poller: &Poller,
     after: Option<&Position>,
     budget: &Budget,
@@ -141,6 +175,7 @@ pub(super) async fn load_document(poller: &Poller) -> Result<Option<Standing>, T
     let document = StateDocument::from_bytes(&loaded.body, &poller.name, &poller.key_columns)
         .map_err(|source| TickError::Document {
             key: poller.state_key.to_string(),
+            poller: poller.name.clone(),
             source,
         })?;
     Ok(Some(Standing {

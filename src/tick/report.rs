@@ -7,7 +7,9 @@ use chrono::TimeDelta;
 use serde::Serialize;
 
 use crate::clock::Timestamp;
+use crate::model::definition::Difference;
 use crate::model::lease::to_delta;
+use crate::model::schema::SchemaChange;
 use crate::model::state::DocumentError;
 use crate::model::transitions::Refusal;
 use crate::sink::DeliveryFailure;
@@ -48,17 +50,41 @@ pub enum TickError {
     },
     #[error("the lease was lost while working; what was not committed comes again: {reason}")]
     LeaseLost { reason: String },
-    #[error("poller is marked failed; look into it, then reset it")]
+    #[error("poller is marked failed; look into it, then `dbtick reset` it")]
     MarkedFailed,
-    #[error("{0}; if the same rows are meant, reset the poller or give it a new name")]
-    Fingerprint(Refusal),
     #[error(
-        "{key}: the state document is gone, but this poller has run before; restore it or reset the poller"
+        "the source has changed since the checkpoint was made: {}; \
+         if the same rows are meant, keep the checkpoint: `dbtick adopt {poller}`; \
+         to start over: `dbtick reset {poller} --to beginning`; \
+         to go on under another name: `dbtick clone {poller} --as NAME`",
+        told(changes)
     )]
-    DocumentGone { key: String },
-    #[error("{key}: {source}; it is left as it is: restore a good copy or reset the poller")]
+    Fingerprint {
+        poller: String,
+        changes: Vec<Difference>,
+    },
+    #[error(
+        "{}; rows could be passed over. If the order of the rows is what it was, keep the \
+         checkpoint: `dbtick adopt {poller}`; otherwise start over: `dbtick reset {poller} --to beginning`",
+        listed(changes)
+    )]
+    SchemaChanged {
+        poller: String,
+        changes: Vec<SchemaChange>,
+    },
+    #[error(
+        "{key}: the state document is gone, but this poller has run before; \
+         restore it: `dbtick state import {poller} FILE`, or start over: `dbtick reset {poller} --to beginning`"
+    )]
+    DocumentGone { key: String, poller: String },
+    #[error(
+        "{key}: {source}; it is left as it is. Restore a good copy: \
+         `dbtick state import {poller} FILE --discard-corrupt`, or start over: \
+         `dbtick reset {poller} --to beginning --discard-corrupt`"
+    )]
     Document {
         key: String,
+        poller: String,
         #[source]
         source: DocumentError,
     },
@@ -94,6 +120,8 @@ pub struct TickReport {
     pub checkpoint: Option<String>,
     /// Only where it is beyond the lease's margin.
     pub clock_skew: Option<ClockSkew>,
+    /// What is different about the columns since the commit before: said once.
+    pub schema_changes: Vec<SchemaChange>,
 }
 
 /// How far this machine's clock is from the store's. Leases do not mind, because their age is told
@@ -138,7 +166,8 @@ impl TickError {
             Self::Delivery { .. } => "delivery_failed",
             Self::LeaseLost { .. } => "lease_lost",
             Self::MarkedFailed => "marked_failed",
-            Self::Fingerprint(_) => "fingerprint_changed",
+            Self::Fingerprint { .. } => "fingerprint_changed",
+            Self::SchemaChanged { .. } => "schema_changed",
             Self::DocumentGone { .. } => "document_gone",
             Self::Document { .. } => "document_refused",
             Self::Source(_) => "source_failed",
@@ -208,10 +237,27 @@ impl TickReport {
             }
             (_, None) => format!("; {rows} rows in {batches} batches committed"),
         };
+        let schema = match self.schema_changes.as_slice() {
+            [] => String::new(),
+            changes => format!("; {}", listed(changes)),
+        };
         let poller = &self.poller;
         match &self.result {
-            Ok(outcome) => format!("{poller}: {}{done}", outcome.sentence()),
-            Err(error) => format!("{poller}: {}{done}", error.story()),
+            Ok(outcome) => format!("{poller}: {}{done}{schema}", outcome.sentence()),
+            Err(error) => format!("{poller}: {}{done}{schema}", error.story()),
         }
     }
+}
+
+fn listed(changes: &[SchemaChange]) -> String {
+    let texts: Vec<_> = changes.iter().map(ToString::to_string).collect();
+    texts.join(", ")
+}
+
+fn told(changes: &[Difference]) -> String {
+    if changes.is_empty() {
+        return "the document does not say from what".to_owned();
+    }
+    let texts: Vec<_> = changes.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dbtick::clock::{Clock, SystemClock};
 use dbtick::config::LeaseTimes;
+use dbtick::model::definition::SourceIdentity;
 use dbtick::model::lease::AgeEvidence;
 use dbtick::model::transitions::{Action, Applied, Claim, apply};
 use dbtick::tick::report::{Outcome, TickError};
@@ -217,7 +218,10 @@ async fn take_over(world: &BlobWorld) {
     let claim = Action::Claim(Claim {
         owner_id: "rival".to_owned(),
         nonce: "rival".to_owned(),
-        source_fingerprint: document.source_fingerprint.clone(),
+        source: SourceIdentity {
+            fingerprint: document.source_fingerprint.clone(),
+            definition: document.source.clone().unwrap_or_default(),
+        },
         ttl: Duration::from_secs(60),
         evidence: AgeEvidence {
             local_now: an_hour_ahead,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use dbtick::clock::{Clock, Timestamp};
 use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
+use dbtick::model::definition::SourceDefinition;
 use dbtick::sink::Sink;
 use dbtick::store::StoreKey;
 use dbtick::tick::budget::Budget;
@@ -107,6 +108,7 @@ fn poller(world: &Arc<World>, owner: &str) -> Poller {
     Poller {
         name: POLLER.to_owned(),
         fingerprint: "sha256:aa".to_owned(),
+        definition: SourceDefinition::default(),
         owner: owner.to_owned(),
         key_columns: key_columns(),
         start: Start::Beginning,

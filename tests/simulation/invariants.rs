@@ -138,7 +138,8 @@ impl Invariants {
             | TickError::Store(_)
             | TickError::Contended { .. } => true,
             TickError::MarkedFailed
-            | TickError::Fingerprint(_)
+            | TickError::Fingerprint { .. }
+            | TickError::SchemaChanged { .. }
             | TickError::DocumentGone { .. }
             | TickError::Document { .. }
             | TickError::Refused(_)

@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use dbtick::model::page::{Op, PageWriter, Taken};
 use dbtick::model::position::{Position, Scalar};
+use dbtick::model::schema::Schema;
 use dbtick::model::state::StateDocument;
 use dbtick::source::{Description, ReadPage, Source, SourceError, Types};
 use tokio::time::sleep;
@@ -148,6 +149,7 @@ impl SimSource {
             page: writer.finish(),
             end,
             types: types(),
+            schema: schema(),
         }
     }
 
@@ -175,6 +177,16 @@ impl SimSource {
 
 fn types() -> Types {
     Arc::new([("version".to_owned(), "integer".to_owned())])
+}
+
+fn schema() -> Arc<Schema> {
+    let column = |name: &str| (name.to_owned(), "integer".to_owned());
+    let (cursor, key) = (["cursor".to_owned()], ["id".to_owned()]);
+    Arc::new(Schema::new(
+        ["version", "cursor", "id"].map(column),
+        &cursor,
+        &key,
+    ))
 }
 
 #[async_trait]

@@ -13,9 +13,11 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta};
 use dbtick::clock::{Clock, Timestamp};
 use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
+use dbtick::model::definition::SourceDefinition;
 use dbtick::model::envelope::{Batch, Fence};
 use dbtick::model::page::{Op, PageWriter, Taken};
 use dbtick::model::position::{Position, Scalar};
+use dbtick::model::schema::Schema;
 use dbtick::model::state::StateDocument;
 use dbtick::model::transitions::{Action, Applied, Operator, Order, apply};
 use dbtick::sink::{DeliveryFailure, Sink, Verdict};
@@ -81,6 +83,7 @@ impl World {
         Poller {
             name: POLLER.to_owned(),
             fingerprint: self.fingerprint.to_owned(),
+            definition: definition(self.fingerprint),
             owner: owner.to_owned(),
             key_columns: vec!["id".to_owned()],
             start: self.start.clone(),
@@ -164,6 +167,7 @@ fn change(store: &MemoryStore, order: Order, now: Timestamp) {
     let by = Operator {
         who: "an operator".to_owned(),
         why: "a test".to_owned(),
+        id: format!("{order:?} at {now}"),
     };
     let Applied::Changed(next) = apply(&document, &Action::Operate { by, order }, now).unwrap()
     else {
@@ -174,6 +178,16 @@ fn change(store: &MemoryStore, order: Order, now: Timestamp) {
         swap.now_or_never().unwrap().unwrap(),
         Swap::Won(_)
     ));
+}
+
+pub(crate) fn definition(table: &str) -> SourceDefinition {
+    SourceDefinition {
+        connection: "sqlite:/orders.db".to_owned(),
+        table: Some(table.to_owned()),
+        cursor: vec!["seq".to_owned()],
+        key: vec!["id".to_owned()],
+        ..SourceDefinition::default()
+    }
 }
 
 pub(crate) fn state_key() -> StoreKey {
@@ -304,6 +318,11 @@ impl FaultyStore {
         std::mem::take(&mut self.loads.lock().unwrap())
     }
 
+    /// Every key there is.
+    pub(crate) async fn keys(&self) -> Vec<StoreKey> {
+        self.inner.list("state/").await.unwrap()
+    }
+
     pub(crate) fn body(&self, key: &StoreKey) -> Option<Bytes> {
         let loaded = self.inner.load(key).now_or_never().unwrap().unwrap();
         loaded.map(|loaded| loaded.body)
@@ -399,6 +418,9 @@ impl FaultyStore {
         if *key == marker_key() {
             return Wrote::Marker;
         }
+        if *key != state_key() {
+            return Wrote::Nothing;
+        }
         let after = self.document().expect("only documents are written");
         let Some(before) = before else {
             return if after.lease.held.is_some() {
@@ -478,6 +500,7 @@ pub(crate) struct Table {
     /// For each read in turn: whether it works.
     script: Mutex<VecDeque<Read>>,
     reads: Mutex<u32>,
+    pub(crate) schema: Mutex<Option<Arc<Schema>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -526,6 +549,20 @@ pub(crate) fn place(cursor: i64, id: i64) -> Position {
     Position::new(scalar(cursor), scalar(id))
 }
 
+pub(crate) const COLUMNS: &[(&str, &str)] = &[("id", "integer"), ("seq", "integer")];
+
+/// Columns with their types; `seq` is the cursor, `id` the key.
+pub(crate) fn schema(columns: &[(&str, &str)]) -> Arc<Schema> {
+    let columns = columns
+        .iter()
+        .map(|(name, declared)| ((*name).to_owned(), (*declared).to_owned()));
+    Arc::new(Schema::new(
+        columns,
+        &["seq".to_owned()],
+        &["id".to_owned()],
+    ))
+}
+
 fn types() -> Types {
     Arc::new([("id".to_owned(), "integer".to_owned())])
 }
@@ -567,6 +604,10 @@ impl Source for Table {
             page: writer.finish(),
             end,
             types: types(),
+            schema: {
+                let changed = self.schema.lock().unwrap().clone();
+                changed.unwrap_or_else(|| schema(COLUMNS))
+            },
         })
     }
 

@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use super::*;
 use crate::clock::SystemClock;
 use crate::config::{App, Batch, LeaseTimes, Settings, Start};
+use crate::model::definition::SourceDefinition;
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
+use crate::model::schema::Schema;
 use crate::source::{Description, ReadPage, Source, SourceError};
 use crate::stop::Stop;
 use crate::store::{MemoryStore, StoreKey};
@@ -31,6 +33,7 @@ impl Source for Empty {
             page: writer.finish(),
             end: true,
             types: Arc::new([]),
+            schema: Arc::new(Schema::new([], &[], &[])),
         })
     }
 
@@ -67,6 +70,7 @@ fn poller(name: &str, source: impl Source + 'static) -> Poller {
     let second = Duration::from_secs(1);
     Poller {
         name: name.to_owned(),
+        definition: SourceDefinition::default(),
         fingerprint: String::new(),
         owner: String::new(),
         key_columns: Vec::new(),

@@ -81,9 +81,9 @@ proptest! {
     }
 
     #[test]
-    fn a_truncated_document_is_refused(cut in 0..4000_usize) {
+    fn a_truncated_document_is_refused(cut in any::<prop::sample::Index>()) {
         let bytes = example().to_bytes();
-        prop_assume!(cut < bytes.len());
+        let cut = cut.index(bytes.len());
         prop_assert!(load(&bytes[..cut]).is_err());
     }
 }

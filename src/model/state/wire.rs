@@ -2,7 +2,11 @@
 //! optional, so a plain version-1 document loads. A document that is truncated, of another version,
 //! of another poller or changed by hand is refused, never repaired (C8).
 
+mod format;
+mod past;
+
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use data_encoding::{BASE64, HEXLOWER};
 use serde::{Deserialize, Serialize};
@@ -13,11 +17,14 @@ use super::{
     AuditEntry, Checkpoint, Counters, CursorMark, Failure, StateDocument, Status, VERSION,
 };
 use crate::clock::Timestamp;
+use crate::model::definition::SourceDefinition;
+use crate::model::history::HistoryEntry;
 use crate::model::lease::{FencingToken, Held, Lease, WriteMark};
 use crate::model::page::EventId;
 use crate::model::position::{
     CursorKind, Position, PositionError, Scalar, ScalarType, cursor_to_json, key_to_json,
 };
+use past::{WireColumn, WireEntry, WireSchema, columns_from, columns_of};
 
 /// Why a document cannot be trusted. It is left as it is; a person decides.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +50,8 @@ struct Wire {
     version: u64,
     poller_name: String,
     source_fingerprint: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<SourceDefinition>,
     checkpoint: WireCheckpoint,
     #[serde(default)]
     lease: WireLease,
@@ -56,6 +65,12 @@ struct Wire {
     status: Status,
     #[serde(default)]
     counters: Counters,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schema: Option<WireSchema>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    history: Vec<WireEntry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    past_schemas: BTreeMap<String, Vec<WireColumn>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     audit: Vec<AuditEntry>,
     #[serde(flatten)]
@@ -114,7 +129,7 @@ impl StateDocument {
         let mut value = serde_json::to_value(wire).expect("a document is always representable");
         let sum = checksum(&value);
         value[CHECK] = Value::from(sum);
-        serde_json::to_vec_pretty(&value).expect("a JSON value is always printable")
+        format::to_bytes(&value)
     }
 
     /// `key_columns` gives the order of a composite key in documents that do not carry it.
@@ -165,6 +180,7 @@ impl From<&StateDocument> for Wire {
         let StateDocument {
             poller_name,
             source_fingerprint,
+            source,
             checkpoint,
             lease,
             holder,
@@ -172,6 +188,9 @@ impl From<&StateDocument> for Wire {
             failure,
             status,
             counters,
+            schema,
+            history,
+            past_schemas,
             audit,
             unknown,
         } = document;
@@ -180,6 +199,7 @@ impl From<&StateDocument> for Wire {
             version: VERSION,
             poller_name: poller_name.clone(),
             source_fingerprint: source_fingerprint.clone(),
+            source: source.clone(),
             checkpoint: WireCheckpoint {
                 cursor: checkpoint.cursor.as_ref().map(WireCursor::from),
                 last_successful_batch_id: checkpoint.last_successful_batch_id.clone(),
@@ -205,6 +225,12 @@ impl From<&StateDocument> for Wire {
             failure: failure.clone(),
             status: status.clone(),
             counters: counters.clone(),
+            schema: schema.as_deref().map(WireSchema::from),
+            history: history.iter().map(WireEntry::from).collect(),
+            past_schemas: past_schemas
+                .iter()
+                .map(|(hash, schema)| (hash.clone(), columns_of(schema)))
+                .collect(),
             audit: audit.clone(),
             unknown: unknown.clone(),
         }
@@ -252,9 +278,23 @@ impl Wire {
             .iter()
             .map(WireDelivered::parse)
             .collect::<Result<BTreeMap<_, _>, _>>()?;
+        let history = self
+            .history
+            .into_iter()
+            .map(HistoryEntry::try_from)
+            .collect::<Result<Vec<_>, _>>()?;
+        if !history.is_sorted_by(|one, next| one.version < next.version) {
+            let order = "the versions of its history are not in order";
+            return Err(DocumentError::Illegal(order.to_owned()));
+        }
+        let past_schemas = self.past_schemas.into_iter().map(|(hash, columns)| {
+            let schema = columns_from(hash.clone(), columns);
+            (hash, Arc::new(schema))
+        });
         Ok(StateDocument {
             poller_name: self.poller_name,
             source_fingerprint: self.source_fingerprint,
+            source: self.source,
             checkpoint,
             lease: self.lease.into_lease()?,
             holder: self.holder,
@@ -262,6 +302,9 @@ impl Wire {
             failure: self.failure,
             status: self.status,
             counters: self.counters,
+            schema: self.schema.map(|schema| Arc::new(schema.into())),
+            history,
+            past_schemas: past_schemas.collect(),
             audit: self.audit,
             unknown: self.unknown,
         })

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::definition::SourceDefinition;
 use crate::model::lease::StoreClock;
 use crate::model::position::{CursorKind, Scalar};
 
@@ -36,7 +37,7 @@ fn claim(nonce: &str, now: i64) -> Action {
     Action::Claim(Claim {
         owner_id: format!("app/instance/{nonce}"),
         nonce: nonce.to_owned(),
-        source_fingerprint: FINGERPRINT.to_owned(),
+        source: source(),
         ttl: TTL,
         evidence: evidence(now),
     })
@@ -60,6 +61,7 @@ fn commit_to(value: i128, then: Then) -> Step {
             delivered: BTreeMap::new(),
             batch_id: format!("batch_{value}"),
             rows: 1,
+            schema: None,
         },
         then,
     }
@@ -69,17 +71,38 @@ const RENEW: Then = Then::Renew { ttl: TTL };
 
 fn operate(order: Order) -> Action {
     Action::Operate {
-        by: Operator {
-            who: "ada".to_owned(),
-            why: "test".to_owned(),
-        },
+        by: operator(),
         order,
+    }
+}
+
+/// Each call is another order.
+fn operator() -> Operator {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static ORDERS: AtomicU64 = AtomicU64::new(0);
+    Operator {
+        who: "ada".to_owned(),
+        why: "test".to_owned(),
+        id: ORDERS.fetch_add(1, Ordering::Relaxed).to_string(),
+    }
+}
+
+fn source() -> SourceIdentity {
+    SourceIdentity {
+        fingerprint: FINGERPRINT.to_owned(),
+        definition: SourceDefinition {
+            table: Some("orders".to_owned()),
+            cursor: vec!["seq".to_owned()],
+            key: vec!["id".to_owned()],
+            ..SourceDefinition::default()
+        },
     }
 }
 
 fn reset(to: Option<CursorMark>, now: i64) -> Action {
     operate(Order::Reset {
         to,
+        source: source(),
         evidence: evidence(now),
     })
 }
@@ -310,6 +333,7 @@ fn what_was_delivered_above_the_checkpoint_is_kept_until_it_is_covered() {
             delivered: (1..=4).map(|n| (id(n), place(n.into()).position)).collect(),
             batch_id: "batch_x".to_owned(),
             rows: 4,
+            schema: None,
         },
         then: RENEW,
     };

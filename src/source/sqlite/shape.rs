@@ -97,13 +97,9 @@ impl SqliteShape {
             columns: selection.taken.iter().map(hinted).collect(),
             text_has_order: encoding == "UTF-8",
         };
-        let types = selection.taken[..selection.delivered]
-            .iter()
-            .map(|column| (column.name.clone(), column.declared.clone()))
-            .collect();
         Ok(Self {
             schema_version,
-            shape: Shape::new(&selection, keyset, codec, types),
+            shape: Shape::new(config, &selection, keyset, codec),
             table,
         })
     }

@@ -1,0 +1,350 @@
+//! What a person does to a poller from outside. Every order is audited, and found again by its id
+//! when the answer to its write was lost.
+
+use std::sync::Arc;
+
+use super::{Applied, Refusal, changed, held_by, move_to, refuse_if_held, remember};
+use crate::clock::Timestamp;
+use crate::model::definition::SourceIdentity;
+use crate::model::history::short;
+use crate::model::lease::AgeEvidence;
+use crate::model::schema::Schema;
+use crate::model::state::{AuditEntry, CursorMark, StateDocument, Status};
+
+/// Older entries of the audit trail are dropped beyond this.
+const AUDIT_KEPT: usize = 50;
+
+#[derive(Debug, Clone)]
+pub struct Operator {
+    pub who: String,
+    pub why: String,
+    /// Fresh per order; an order whose id is in the audit trail has happened (C6, C7).
+    pub id: String,
+}
+
+#[derive(Debug, Clone)]
+pub enum Order {
+    /// Move the watermark without a lease held: what an idle tick may do once a fence has cleared.
+    Settle {
+        to: CursorMark,
+    },
+    /// To a position, or to the beginning.
+    Reset {
+        to: Option<CursorMark>,
+        source: SourceIdentity,
+        evidence: AgeEvidence,
+    },
+    /// To a kept version, its schema with it (G3).
+    Rollback {
+        version: u64,
+        source: SourceIdentity,
+        evidence: AgeEvidence,
+    },
+    /// The same rows under another definition or with other columns: the checkpoint stays (B7, B8).
+    Adopt {
+        source: SourceIdentity,
+        schema: Option<Arc<Schema>>,
+        evidence: AgeEvidence,
+    },
+    /// A saved document takes the place of this one.
+    Import {
+        saved: Box<StateDocument>,
+        evidence: AgeEvidence,
+    },
+    Pause,
+    Resume,
+    Fail,
+}
+
+pub(super) fn apply(
+    document: &StateDocument,
+    by: &Operator,
+    order: &Order,
+    now: Timestamp,
+) -> Result<Applied, Refusal> {
+    let done = |entry: &AuditEntry| entry.id.as_deref() == Some(&by.id);
+    if document.audit.iter().any(done) {
+        return Ok(Applied::Already);
+    }
+    let (mut next, what) = match order {
+        Order::Settle { to } => return settle(document, to, now),
+        Order::Reset {
+            to,
+            source,
+            evidence,
+        } => {
+            refuse_if_held(document, *evidence)?;
+            reset(document, to, source, now)
+        }
+        Order::Rollback {
+            version,
+            source,
+            evidence,
+        } => {
+            refuse_if_held(document, *evidence)?;
+            rollback(document, *version, source, now)?
+        }
+        Order::Adopt {
+            source,
+            schema,
+            evidence,
+        } => {
+            refuse_if_held(document, *evidence)?;
+            match adopt(document, source, schema.as_ref(), now)? {
+                Some(adopted) => adopted,
+                None => return Ok(Applied::Already),
+            }
+        }
+        Order::Import { saved, evidence } => {
+            refuse_if_held(document, *evidence)?;
+            import(document, saved, now)
+        }
+        Order::Pause => return set_status(document, Status::Paused, by, "pause", now),
+        Order::Resume => return set_status(document, Status::Active, by, "resume", now),
+        Order::Fail => return set_status(document, Status::Failed, by, "mark failed", now),
+    };
+    audit(&mut next, by, what, now);
+    changed(next)
+}
+
+/// The document of a new poller that goes on from where another one stands. Ids of events are made
+/// for the new name, so what the other one has delivered above its checkpoint says nothing here.
+#[must_use]
+pub fn clone_as(
+    document: &StateDocument,
+    name: &str,
+    source: Option<&SourceIdentity>,
+    by: &Operator,
+    now: Timestamp,
+) -> StateDocument {
+    let mut copy = StateDocument::first(name, &document.source_fingerprint, None);
+    copy.source.clone_from(&document.source);
+    if let Some(source) = source {
+        made_for(&mut copy, source);
+    }
+    copy.checkpoint.clone_from(&document.checkpoint);
+    copy.schema.clone_from(&document.schema);
+    let empty = StateDocument::first(name, &copy.source_fingerprint, None);
+    remember(&empty, &mut copy, None, now);
+    let what = format!("clone of {} {}", document.poller_name, standing(document));
+    audit(&mut copy, by, what, now);
+    copy
+}
+
+/// Whether the checkpoint is a place in the order in which `source` is read.
+pub fn fits(document: &StateDocument, source: &SourceIdentity) -> Result<(), Refusal> {
+    let Some(mark) = &document.checkpoint.cursor else {
+        return Ok(());
+    };
+    let now = &source.definition;
+    let cursor = match &document.source {
+        Some(was) => was.cursor.clone(),
+        // A document of an older version does not name its cursor; the count is what can be said.
+        None if mark.position.cursor().len() == now.cursor.len() => now.cursor.clone(),
+        None => vec!["?".to_owned(); mark.position.cursor().len()],
+    };
+    if cursor == now.cursor && mark.key_columns == now.key {
+        return Ok(());
+    }
+    let order =
+        |cursor: &[String], key: &[String]| format!("{}; {}", cursor.join(", "), key.join(", "));
+    Err(Refusal::OtherOrder {
+        was: order(&cursor, &mark.key_columns),
+        is: order(&now.cursor, &now.key),
+    })
+}
+
+fn settle(document: &StateDocument, to: &CursorMark, now: Timestamp) -> Result<Applied, Refusal> {
+    if let Some(held) = &document.lease.held {
+        return Err(held_by(document, held));
+    }
+    if document.position() == Some(&to.position) {
+        return Ok(Applied::Already);
+    }
+    let mut next = document.clone();
+    next.lease.token = document.lease.token.next();
+    move_to(&mut next, to)?;
+    next.checkpoint.updated_at = Some(now);
+    remember(document, &mut next, None, now);
+    changed(next)
+}
+
+fn reset(
+    document: &StateDocument,
+    to: &Option<CursorMark>,
+    source: &SourceIdentity,
+    now: Timestamp,
+) -> (StateDocument, String) {
+    let mut next = begun_again(document, source, now);
+    next.checkpoint.cursor.clone_from(to);
+    next.checkpoint.last_successful_batch_id = None;
+    next.checkpoint.metadata.remove("row_count");
+    // What the columns are is written down again by the next commit.
+    next.schema = None;
+    remember(document, &mut next, Some("reset"), now);
+    let what = format!("reset, {} → {}", standing(document), standing(&next));
+    (next, what)
+}
+
+fn rollback(
+    document: &StateDocument,
+    version: u64,
+    source: &SourceIdentity,
+    now: Timestamp,
+) -> Result<(StateDocument, String), Refusal> {
+    let Some(kept) = document.kept(version) else {
+        return Err(Refusal::NotKept {
+            version,
+            kept: document.history.iter().map(|entry| entry.version).collect(),
+        });
+    };
+    if kept.source != short(&source.fingerprint) {
+        return Err(Refusal::OtherSource { version });
+    }
+    let mut next = begun_again(document, source, now);
+    next.checkpoint.cursor.clone_from(&kept.cursor);
+    next.checkpoint
+        .last_successful_batch_id
+        .clone_from(&kept.batch_id);
+    next.checkpoint
+        .metadata
+        .insert("row_count".to_owned(), kept.rows.into());
+    next.schema = document.schema_of(kept).cloned();
+    remember(document, &mut next, Some("rollback"), now);
+    let what = format!(
+        "rollback to version {version}, {} → {}",
+        standing(document),
+        standing(&next)
+    );
+    Ok((next, what))
+}
+
+/// `None`: there is nothing to adopt.
+fn adopt(
+    document: &StateDocument,
+    source: &SourceIdentity,
+    schema: Option<&Arc<Schema>>,
+    now: Timestamp,
+) -> Result<Option<(StateDocument, String)>, Refusal> {
+    fits(document, source)?;
+    let same_columns = match (schema, &document.schema) {
+        (Some(seen), Some(recorded)) => seen.hash() == recorded.hash(),
+        _ => true,
+    };
+    if document.source_fingerprint == source.fingerprint && same_columns {
+        return Ok(None);
+    }
+    let mut next = document.clone();
+    fence_off(&mut next);
+    made_for(&mut next, source);
+    if let Some(schema) = schema {
+        next.schema = Some(Arc::clone(schema));
+    }
+    // Places in the old definition are places in the new one: that is what adopting says.
+    let (was, is) = (
+        short(&document.source_fingerprint),
+        short(&source.fingerprint),
+    );
+    for entry in next.history.iter_mut().filter(|entry| entry.source == was) {
+        entry.source.clone_from(&is);
+    }
+    remember(document, &mut next, Some("adopt"), now);
+    let what = format!("adopt the changed source {}", standing(document));
+    Ok(Some((next, what)))
+}
+
+/// The trail of changes and the numbers of versions are this document's own, where it has any.
+fn import(
+    document: &StateDocument,
+    saved: &StateDocument,
+    now: Timestamp,
+) -> (StateDocument, String) {
+    let mut next = saved.clone();
+    next.lease.token = document.lease.token.max(saved.lease.token);
+    fence_off(&mut next);
+    next.failure = None;
+    next.checkpoint.updated_at = Some(now);
+    let empty = document.history.is_empty() && document.counters.batches == 0;
+    if !empty {
+        next.counters.clone_from(&document.counters);
+        next.audit.clone_from(&document.audit);
+        next.history.clone_from(&document.history);
+        next.past_schemas.extend(document.past_schemas.clone());
+    }
+    let before = if empty { saved } else { document };
+    remember(before, &mut next, Some("import"), now);
+    // A number that the saved document has used is not given again either.
+    if let (Some(newest), Some(used)) = (next.history.last_mut(), saved.version()) {
+        newest.version = newest.version.max(used + 1);
+    }
+    let what = format!("import, {} → {}", standing(document), standing(saved));
+    (next, what)
+}
+
+/// Forgets what belongs to the old place. A pause outlives a move; being marked failed ends by it.
+fn begun_again(document: &StateDocument, source: &SourceIdentity, now: Timestamp) -> StateDocument {
+    let mut next = document.clone();
+    fence_off(&mut next);
+    made_for(&mut next, source);
+    next.delivered.clear();
+    next.failure = None;
+    if next.status == Status::Failed {
+        next.status = Status::Active;
+    }
+    next.checkpoint.updated_at = Some(now);
+    next
+}
+
+/// The token grows, so that a holder that only seemed dead can write nothing more.
+fn fence_off(next: &mut StateDocument) {
+    next.lease.token = next.lease.token.next();
+    next.lease.held = None;
+    next.holder = None;
+}
+
+fn made_for(next: &mut StateDocument, source: &SourceIdentity) {
+    next.source_fingerprint.clone_from(&source.fingerprint);
+    next.source = Some(source.definition.clone());
+}
+
+fn standing(document: &StateDocument) -> String {
+    match document.position() {
+        Some(position) => format!("at {position}"),
+        None => "at the beginning".to_owned(),
+    }
+}
+
+fn set_status(
+    document: &StateDocument,
+    status: Status,
+    by: &Operator,
+    what: &str,
+    now: Timestamp,
+) -> Result<Applied, Refusal> {
+    if document.status == status {
+        return Ok(Applied::Already);
+    }
+    // A failed poller leaves that state by reset alone.
+    if document.status == Status::Failed {
+        return Err(Refusal::Failed);
+    }
+    let mut next = document.clone();
+    next.status = status;
+    audit(&mut next, by, what.to_owned(), now);
+    changed(next)
+}
+
+fn audit(next: &mut StateDocument, by: &Operator, what: String, now: Timestamp) {
+    next.audit.push(AuditEntry {
+        at: now,
+        who: by.who.clone(),
+        what,
+        why: by.why.clone(),
+        id: Some(by.id.clone()),
+    });
+    let surplus = next.audit.len().saturating_sub(AUDIT_KEPT);
+    next.audit.drain(..surplus);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,354 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::*;
+use crate::model::definition::SourceDefinition;
+use crate::model::lease::WriteMark;
+use crate::model::page::EventId;
+use crate::model::position::{Position, Scalar};
+use crate::model::state::Failure;
+use crate::model::transitions::{Action, Advance, Claim, Step, Then, apply};
+
+fn at(second: i64) -> Timestamp {
+    chrono::DateTime::from_timestamp(1_775_000_000 + second, 0).unwrap()
+}
+
+fn place(value: i128) -> CursorMark {
+    let scalar = || vec![Scalar::Integer(value)];
+    CursorMark::new(Position::new(scalar(), scalar()), &["id".to_owned()])
+}
+
+fn source(table: &str) -> SourceIdentity {
+    SourceIdentity {
+        fingerprint: format!("sha256:{table}"),
+        definition: SourceDefinition {
+            table: Some(table.to_owned()),
+            cursor: vec!["seq".to_owned()],
+            key: vec!["id".to_owned()],
+            ..SourceDefinition::default()
+        },
+    }
+}
+
+fn evidence(second: i64) -> AgeEvidence {
+    AgeEvidence {
+        local_now: at(second),
+        store: None,
+        margin: Duration::from_secs(5),
+    }
+}
+
+fn columns(declared: &str) -> Arc<Schema> {
+    let column = |(name, declared): (&str, &str)| (name.to_owned(), declared.to_owned());
+    let columns = [("id", "INTEGER"), ("seq", declared)].map(column);
+    Arc::new(Schema::new(
+        columns,
+        &["seq".to_owned()],
+        &["id".to_owned()],
+    ))
+}
+
+fn by(id: &str) -> Operator {
+    Operator {
+        who: "ada@ship".to_owned(),
+        why: "because".to_owned(),
+        id: id.to_owned(),
+    }
+}
+
+#[track_caller]
+fn changed_by(document: &StateDocument, action: &Action, second: i64) -> StateDocument {
+    match apply(document, action, at(second)).unwrap() {
+        Applied::Changed(next) => *next,
+        Applied::Already => panic!("{action:?} changes nothing"),
+    }
+}
+
+fn order(id: &str, order: Order) -> Action {
+    Action::Operate { by: by(id), order }
+}
+
+fn reset(to: Option<CursorMark>, source: SourceIdentity) -> Order {
+    Order::Reset {
+        to,
+        source,
+        evidence: evidence(1000),
+    }
+}
+
+fn rollback(version: u64, source: SourceIdentity) -> Order {
+    Order::Rollback {
+        version,
+        source,
+        evidence: evidence(1000),
+    }
+}
+
+/// Claims, commits each place in turn with this schema, releases.
+fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> StateDocument {
+    let claim = Action::Claim(Claim {
+        owner_id: "app/one".to_owned(),
+        nonce: format!("{:?}", document.lease.token),
+        source: SourceIdentity {
+            fingerprint: document.source_fingerprint.clone(),
+            definition: source("orders").definition,
+        },
+        ttl: Duration::from_secs(24),
+        evidence: evidence(0),
+    });
+    let mut document = changed_by(document, &claim, 0);
+    for (sequence, value) in (1..).zip(places) {
+        let mark = WriteMark {
+            sequence,
+            ..document.holder.clone().unwrap()
+        };
+        let last = sequence as usize == places.len();
+        let step = Step::Commit {
+            advance: Advance {
+                to: Some(place(*value)),
+                delivered: BTreeMap::new(),
+                batch_id: format!("batch_{value}"),
+                rows: 10,
+                schema: Some(Arc::clone(schema)),
+            },
+            then: match last {
+                true => Then::Release,
+                false => Then::Renew {
+                    ttl: Duration::from_secs(24),
+                },
+            },
+        };
+        document = changed_by(&document, &Action::Hold { mark, step }, 0);
+    }
+    document
+}
+
+fn committed(places: &[i128]) -> StateDocument {
+    let first = StateDocument::first("orders", "sha256:orders", None);
+    commit(&first, places, &columns("INTEGER"))
+}
+
+fn versions(document: &StateDocument) -> Vec<u64> {
+    document.history.iter().map(|entry| entry.version).collect()
+}
+
+#[track_caller]
+fn check_survives(document: &StateDocument) {
+    let read = StateDocument::from_bytes(&document.to_bytes(), "orders", &[]).unwrap();
+    assert_eq!(read, *document);
+}
+
+#[test]
+fn every_commit_is_a_version_with_its_checkpoint_size_batch_and_schema() {
+    let document = committed(&[5, 9]);
+    assert_eq!(versions(&document), [1, 2]);
+    let last = document.history.last().unwrap();
+    assert_eq!(last.cursor, Some(place(9)));
+    assert_eq!((last.rows, last.total_rows), (10, 20));
+    assert_eq!(last.batch_id.as_deref(), Some("batch_9"));
+    assert_eq!(document.schema_of(last), Some(&columns("INTEGER")));
+    assert!(document.past_schemas.is_empty(), "kept once");
+    check_survives(&document);
+}
+
+#[test]
+fn a_full_history_is_a_few_kib() {
+    let places: Vec<i128> = (0..2_000).map(|n| n + (1 << 60)).collect();
+    let bytes = committed(&places).to_bytes().len();
+    assert!(bytes < 10 * 1024, "{bytes}");
+}
+
+#[test]
+fn a_checkpoint_from_before_there_was_a_history_becomes_its_first_version() {
+    let old = StateDocument::first("orders", "sha256:orders", Some(place(3)));
+    let document = commit(&old, &[5], &columns("INTEGER"));
+    assert_eq!(versions(&document), [1, 2]);
+    assert_eq!(document.kept(1).unwrap().cursor, Some(place(3)));
+}
+
+#[test]
+fn a_rollback_moves_checkpoint_and_schema_together_and_is_undone_by_one() {
+    let document = commit(&committed(&[5, 9]), &[12], &columns("BIGINT"));
+    assert_eq!(document.past_schemas.len(), 1);
+    let back = changed_by(&document, &order("a", rollback(2, source("orders"))), 100);
+    assert_eq!(back.checkpoint.cursor, Some(place(9)));
+    assert_eq!(back.schema, Some(columns("INTEGER")));
+    assert_eq!(
+        back.checkpoint.last_successful_batch_id.as_deref(),
+        Some("batch_9")
+    );
+    assert_eq!(back.version(), Some(4), "a number is never given twice");
+    assert!(back.kept(3).unwrap().undo);
+    assert!(back.lease.token > document.lease.token);
+    assert!(back.audit[0].what.contains("rollback to version 2"));
+    check_survives(&back);
+    let undone = changed_by(&back, &order("b", rollback(3, source("orders"))), 101);
+    assert_eq!(undone.checkpoint.cursor, Some(place(12)));
+    assert_eq!(undone.schema, Some(columns("BIGINT")));
+    check_survives(&undone);
+}
+
+#[test]
+fn a_rollback_needs_a_kept_version_of_the_configured_source() {
+    let document = committed(&[5, 9]);
+    let refused = |version, source| {
+        let action = order("a", rollback(version, source));
+        apply(&document, &action, at(100)).unwrap_err()
+    };
+    assert_eq!(
+        refused(7, source("orders")).to_string(),
+        "version 7 is not kept any more; kept are 1, 2"
+    );
+    assert_eq!(
+        refused(1, source("other")),
+        Refusal::OtherSource { version: 1 }
+    );
+}
+
+#[test]
+fn a_reset_clears_what_belongs_to_the_old_place() {
+    let mut document = committed(&[5]);
+    let id = EventId::parse(&"0".repeat(32)).unwrap();
+    document.delivered.insert(id, place(7).position);
+    document.status = Status::Failed;
+    document.failure = Some(Failure {
+        sink: "hook".to_owned(),
+        event_id: id.to_string(),
+        attempts: 3,
+        first_at: at(0),
+        last_at: at(0),
+        not_before: None,
+        error: "500".to_owned(),
+    });
+    let next = changed_by(&document, &order("a", reset(None, source("new"))), 100);
+    assert!(next.delivered.is_empty() && next.failure.is_none() && next.schema.is_none());
+    assert_eq!(next.status, Status::Active);
+    assert_eq!(next.checkpoint.cursor, None);
+    assert_eq!(next.checkpoint.last_successful_batch_id, None);
+    assert_eq!(next.source_fingerprint, "sha256:new");
+    assert_eq!(next.source, Some(source("new").definition));
+    assert_eq!(next.audit[0].why, "because");
+    check_survives(&next);
+}
+
+#[test]
+fn a_paused_poller_stays_paused_when_it_is_moved() {
+    let mut document = committed(&[5]);
+    document.status = Status::Paused;
+    let next = changed_by(&document, &order("a", reset(None, source("orders"))), 100);
+    assert_eq!(next.status, Status::Paused);
+}
+
+#[test]
+fn an_order_that_has_happened_is_known_by_its_id() {
+    let document = committed(&[5, 9]);
+    let action = order("a", reset(Some(place(5)), source("orders")));
+    let moved = changed_by(&document, &action, 100);
+    let later = commit(&moved, &[6], &columns("INTEGER"));
+    assert_eq!(apply(&later, &action, at(101)).unwrap(), Applied::Already);
+}
+
+#[test]
+fn adopting_keeps_the_checkpoint_and_every_kept_version() {
+    let mut document = committed(&[5, 9]);
+    document.source = Some(source("orders").definition);
+    let adopt = |source: SourceIdentity, schema| Order::Adopt {
+        source,
+        schema,
+        evidence: evidence(1000),
+    };
+    let unchanged = order("a", adopt(source("orders"), Some(columns("INTEGER"))));
+    assert_eq!(
+        apply(&document, &unchanged, at(1)).unwrap(),
+        Applied::Already
+    );
+    let action = order("a", adopt(source("new"), Some(columns("BIGINT"))));
+    let adopted = changed_by(&document, &action, 100);
+    assert_eq!(adopted.checkpoint.cursor, document.checkpoint.cursor);
+    assert_eq!(adopted.source_fingerprint, "sha256:new");
+    assert_eq!(adopted.schema, Some(columns("BIGINT")));
+    check_survives(&adopted);
+    let back = changed_by(&adopted, &order("b", rollback(1, source("new"))), 101);
+    assert_eq!(back.checkpoint.cursor, Some(place(5)));
+
+    let mut other = source("new");
+    other.definition.key = vec!["id".to_owned(), "line".to_owned()];
+    let refusal = apply(&document, &order("c", adopt(other, None)), at(1)).unwrap_err();
+    assert!(matches!(refusal, Refusal::OtherOrder { .. }), "{refusal}");
+}
+
+#[test]
+fn an_import_keeps_the_trail_and_never_lowers_a_token_or_a_version() {
+    let saved = committed(&[5]);
+    let document = commit(&saved, &[9, 12], &columns("BIGINT"));
+    let import = |saved: &StateDocument| Order::Import {
+        saved: Box::new(saved.clone()),
+        evidence: evidence(1000),
+    };
+    let restored = changed_by(&document, &order("a", import(&saved)), 100);
+    assert_eq!(restored.checkpoint.cursor, Some(place(5)));
+    assert_eq!(restored.schema, Some(columns("INTEGER")));
+    assert_eq!(versions(&restored), [1, 2, 3, 4]);
+    assert!(restored.lease.token > document.lease.token);
+    check_survives(&restored);
+
+    let empty = StateDocument::first("orders", "sha256:orders", None);
+    let restored = changed_by(&empty, &order("a", import(&document)), 100);
+    assert_eq!(restored.checkpoint.cursor, Some(place(12)));
+    assert_eq!(restored.version(), Some(4));
+    assert!(restored.lease.token > document.lease.token);
+    check_survives(&restored);
+}
+
+#[test]
+fn a_clone_stands_where_the_original_stands_and_has_its_own_lease_and_past() {
+    let document = committed(&[5, 9]);
+    let copy = clone_as(&document, "copy", None, &by("a"), at(100));
+    assert_eq!(copy.checkpoint.cursor, document.checkpoint.cursor);
+    assert_eq!(copy.schema, document.schema);
+    assert_eq!(copy.poller_name, "copy");
+    assert_eq!(copy.lease.token.get(), 0);
+    assert_eq!(versions(&copy), [1]);
+    assert_eq!(copy.counters.batches, 0);
+    assert!(copy.audit[0].what.starts_with("clone of orders"));
+    let read = StateDocument::from_bytes(&copy.to_bytes(), "copy", &[]).unwrap();
+    assert_eq!(read, copy);
+}
+
+#[test]
+fn no_move_by_hand_is_made_while_somebody_holds_the_lease() {
+    let document = committed(&[5]);
+    let claim = Action::Claim(Claim {
+        owner_id: "app/two".to_owned(),
+        nonce: "n".to_owned(),
+        source: source("orders"),
+        ttl: Duration::from_secs(24),
+        evidence: evidence(0),
+    });
+    let held = changed_by(&document, &claim, 0);
+    let early = evidence(28);
+    for order_ in [
+        Order::Reset {
+            to: None,
+            source: source("orders"),
+            evidence: early,
+        },
+        Order::Rollback {
+            version: 1,
+            source: source("orders"),
+            evidence: early,
+        },
+        Order::Adopt {
+            source: source("new"),
+            schema: None,
+            evidence: early,
+        },
+        Order::Import {
+            saved: Box::new(document.clone()),
+            evidence: early,
+        },
+    ] {
+        let refusal = apply(&held, &order("a", order_), at(28)).unwrap_err();
+        assert!(matches!(refusal, Refusal::Held { .. }), "{refusal}");
+    }
+}
