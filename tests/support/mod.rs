@@ -4,9 +4,13 @@
 // Each test target uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod certificate;
 pub mod handler;
 pub mod http;
+pub mod mariadb;
+pub mod postgres;
 pub mod receiver;
+pub mod server;
 pub mod state;
 pub mod world;
 
