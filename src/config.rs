@@ -4,6 +4,7 @@
 //! printed, `%SETTINGS%` are resolved. The raw shape of the file is `raw`, its faults are `fault`.
 
 pub mod app;
+pub mod connection;
 pub mod environment;
 mod fault;
 mod fingerprint;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use app::{App, Function, FunctionPollers};
+pub use connection::Connection;
 pub use fault::{Fault, Place};
 pub use fingerprint::fingerprint;
 pub use schema::schema;
@@ -45,8 +47,8 @@ pub struct Poller {
 pub struct SourceConfig {
     /// The app setting that holds the connection; errors name it instead of its value.
     pub connection_name: String,
-    /// Which database it is, without a password: what the fingerprint hashes. A file by its full
-    /// path, because every app may have an `orders.db`.
+    /// Which database it is, without user and password: what the fingerprint hashes. A file by its
+    /// full path, because every app may have an `orders.db`; a server as `scheme://host:port/name`.
     pub connection_identity: String,
     pub connection: Connection,
     pub rows: Rows,
@@ -59,12 +61,6 @@ pub struct SourceConfig {
     pub filter: Option<String>,
     pub start: Start,
     pub nulls: NullPolicy,
-}
-
-/// Which database, and how to reach it.
-#[derive(Debug, Clone)]
-pub enum Connection {
-    Sqlite { file: PathBuf },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

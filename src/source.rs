@@ -23,6 +23,9 @@ use crate::model::position::Position;
 pub fn open(config: &SourceConfig) -> Arc<dyn Source> {
     match &config.connection {
         Connection::Sqlite { .. } => Arc::new(sqlite::SqliteSource::new(config.clone())),
+        Connection::Postgres(_) | Connection::MySql(_) => {
+            unreachable!("config::parse::source refuses them")
+        }
     }
 }
 

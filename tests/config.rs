@@ -137,7 +137,9 @@ fn the_smallest_poller_gets_every_default() {
     };
     assert_eq!(poller.name, "orders");
     let source = &poller.source;
-    let Connection::Sqlite { file } = &source.connection;
+    let Connection::Sqlite { file } = &source.connection else {
+        panic!("{:?}", source.connection);
+    };
     assert_eq!(*file, app.root.join("data/orders.db"));
     assert_eq!(source.connection_name, "ORDERS_DB");
     assert!(source.connection_identity.starts_with("sqlite:/"));

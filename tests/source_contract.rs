@@ -1,184 +1,155 @@
-//! What every source promises, as functions over a fixture.
+//! What every source promises, as functions over a database engine: each of them runs on every
+//! database that is a source.
 
 #![allow(clippy::unwrap_used)] // the lint exempts test functions, not what they call
 
-#[path = "source_contract/check.rs"]
-mod check;
 #[path = "source_contract/fixture.rs"]
 mod fixture;
-#[path = "source_contract/property.rs"]
-mod property;
 #[path = "source_contract/refusals.rs"]
 mod refusals;
+#[path = "source_contract/sqlite.rs"]
+mod sqlite_only;
 
 use dbtick::config::NullPolicy;
 use dbtick::source::{SourceError, open};
-use fixture::{Fixture, MANY_BYTES, column, read, read_all};
-use serde_json::{Value, json};
+use fixture::{Engine, Fixture, MANY_BYTES, column, read, read_all};
+use refusals::{
+    a_changed_schema_is_verified_again, a_write_in_a_query_or_filter_fails,
+    names_that_do_not_exist_are_named_exactly,
+};
+use serde_json::Value;
 
-const TIED: &str = "CREATE TABLE t (id INTEGER PRIMARY KEY, c TEXT NOT NULL, d TEXT);
-    CREATE INDEX i ON t (c);
-    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
-    INSERT INTO t SELECT i, '2026-01-01', 'x' FROM n;";
+macro_rules! every_source_keeps {
+    ($($promise:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $promise() {
+                super::$promise(&super::Engine::Sqlite).await;
+            })+
+        }
+    };
+}
+
+every_source_keeps!(
+    ties_across_page_edges_are_neither_lost_nor_repeated,
+    exactly_a_full_page_says_whether_more_follows,
+    composite_cursors_and_keys_are_read_in_tuple_order,
+    text_is_ordered_by_byte_whatever_its_collation,
+    integers_are_exact_to_their_ends,
+    hostile_names_that_exist_are_read_exactly,
+    views_queries_and_filters_are_read_like_tables,
+    an_empty_table_is_at_its_end_and_has_no_last_row,
+    the_last_position_is_where_reading_ends,
+    null_cursors_stop_the_read_or_are_left_out_by_policy,
+    null_keys_stop_the_read,
+    a_row_that_does_not_fit_comes_first_in_the_next_page,
+    rows_deleted_and_updated_between_pages_do_not_disturb_the_rest,
+    rows_that_share_cursor_and_key_are_never_parted,
+    names_that_do_not_exist_are_named_exactly,
+    a_write_in_a_query_or_filter_fails,
+    a_changed_schema_is_verified_again,
+);
+
+/// A thousand rows at one moment.
+async fn tied(engine: &Engine) -> Fixture {
+    let rows: Vec<_> = (1..=1000)
+        .map(|id| format!("({id}, '2026-01-01', 'x')"))
+        .collect();
+    let schema = format!(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, c VARCHAR(30) NOT NULL, d VARCHAR(30));
+         CREATE INDEX i ON t (c);
+         INSERT INTO t VALUES {};",
+        rows.join(",")
+    );
+    engine.fixture(&schema).await
+}
 
 fn numbers(range: std::ops::RangeInclusive<i64>) -> Vec<Value> {
     range.map(Value::from).collect()
 }
 
-#[tokio::test]
-async fn ties_across_page_edges_are_neither_lost_nor_repeated() {
-    let fixture = Fixture::sqlite(TIED).await;
+async fn ties_across_page_edges_are_neither_lost_nor_repeated(engine: &Engine) {
+    let fixture = tied(engine).await;
     let ids = column(&fixture.table("t", &["c"], &["id"]), 70, "id").await;
     assert_eq!(ids, numbers(1..=1000));
 }
 
-#[tokio::test]
-async fn exactly_a_full_page_says_whether_more_follows() {
-    let fixture = Fixture::sqlite(TIED).await;
+async fn exactly_a_full_page_says_whether_more_follows(engine: &Engine) {
+    let fixture = tied(engine).await;
     let source = open(&fixture.table("t", &["c"], &["id"]));
-    assert!(
-        !read(source.as_ref(), None, 999, MANY_BYTES)
-            .await
-            .unwrap()
-            .end
-    );
-    assert!(
-        read(source.as_ref(), None, 1000, MANY_BYTES)
-            .await
-            .unwrap()
-            .end
-    );
+    for (rows, end) in [(999, false), (1000, true)] {
+        let page = read(source.as_ref(), None, rows, MANY_BYTES).await.unwrap();
+        assert_eq!(page.end, end, "{rows}");
+    }
 }
 
-#[tokio::test]
-async fn composite_cursors_and_keys_are_read_in_tuple_order() {
-    let fixture = Fixture::sqlite(
-        "CREATE TABLE t (a INT NOT NULL, b TEXT NOT NULL, k INT NOT NULL, l TEXT NOT NULL, n INT, PRIMARY KEY (a, b, k, l));
-         INSERT INTO t VALUES (1,'b',1,'a',4),(1,'a',2,'a',3),(0,'z',9,'z',1),(1,'a',1,'b',2),(1,'b',1,'b',5);",
-    )
-    .await;
+async fn composite_cursors_and_keys_are_read_in_tuple_order(engine: &Engine) {
+    let fixture = engine
+        .fixture(
+            "CREATE TABLE t (a INT NOT NULL, b VARCHAR(9) NOT NULL, k INT NOT NULL, l VARCHAR(9) NOT NULL, n INT, PRIMARY KEY (a, b, k, l));
+             INSERT INTO t VALUES (1,'b',1,'a',4),(1,'a',2,'a',3),(0,'z',9,'z',1),(1,'a',1,'b',2),(1,'b',1,'b',5);",
+        )
+        .await;
     for page in 1..=6 {
         let read = column(&fixture.table("t", &["a", "b"], &["k", "l"]), page, "n").await;
         assert_eq!(read, numbers(1..=5), "pages of {page}");
     }
 }
 
-#[tokio::test]
-async fn text_is_ordered_by_byte_whatever_its_collation() {
-    let fixture = Fixture::sqlite(
-        "CREATE TABLE t (c TEXT COLLATE NOCASE NOT NULL, k TEXT COLLATE RTRIM PRIMARY KEY NOT NULL);
-         INSERT INTO t VALUES ('b','1'),('A','2'),('a','3'),('B','4'),('é','5'),('','6');",
-    )
-    .await;
+async fn text_is_ordered_by_byte_whatever_its_collation(engine: &Engine) {
+    let text = engine.collated_text();
+    let fixture = engine
+        .fixture(&format!(
+            "CREATE TABLE t (c {text} NOT NULL, k {text} PRIMARY KEY NOT NULL);
+             INSERT INTO t VALUES ('b','1'),('A','2'),('a','3'),('B','4'),('é','5'),('','6');"
+        ))
+        .await;
     let read = column(&fixture.table("t", &["c"], &["k"]), 1, "c").await;
     assert_eq!(read, ["", "A", "B", "a", "b", "é"].map(Value::from));
 }
 
-#[tokio::test]
-async fn integers_are_exact_to_their_ends() {
-    let fixture = Fixture::sqlite(
-        "CREATE TABLE t (c, n INT PRIMARY KEY NOT NULL);
-         INSERT INTO t VALUES (12,3),(9223372036854775807,4),(-9223372036854775808,5);",
-    )
-    .await;
+async fn integers_are_exact_to_their_ends(engine: &Engine) {
+    let fixture = engine
+        .fixture(
+            "CREATE TABLE t (c BIGINT NOT NULL, n INT PRIMARY KEY NOT NULL);
+             INSERT INTO t VALUES (12,3),(9223372036854775807,4),(-9223372036854775808,5);",
+        )
+        .await;
     let source = open(&fixture.table("t", &["c"], &["n"]));
     let all = read_all(source.as_ref(), 1, MANY_BYTES).await;
     let cursors: Vec<_> = all.iter().map(|(_, json)| json["cursor"].clone()).collect();
-    assert_eq!(cursors, [json!(i64::MIN), json!(12), json!(i64::MAX)]);
+    let expected = [i64::MIN, 12, i64::MAX].map(|value| Value::from(value.to_string()));
+    assert_eq!(cursors, expected);
 }
 
-/// Each case: what was delivered, what happens then, and rows that would be passed over in silence.
-#[tokio::test]
-async fn a_cursor_or_key_of_two_types_stops_the_read() {
-    const RETYPED: &str = "DROP TABLE t; CREATE TABLE t (c TEXT NOT NULL, n INTEGER PRIMARY KEY);
-         INSERT INTO t VALUES ('7',1),('9',2),('10',3);";
-    const KEY_RETYPED: &str =
-        "DROP TABLE t; CREATE TABLE t (c INTEGER NOT NULL, n INTEGER PRIMARY KEY);
-         INSERT INTO t VALUES (1,5);";
-    const INTEGERS: &str = "CREATE TABLE t (c INTEGER NOT NULL, n INTEGER PRIMARY KEY);
-         INSERT INTO t VALUES (7,1),(9,2);";
-    for (name, before, then) in [
-        (
-            "text among integers",
-            INTEGERS,
-            "INSERT INTO t VALUES ('n/a',3)",
-        ),
-        ("a column made text", INTEGERS, RETYPED),
-        (
-            "integers after text",
-            "CREATE TABLE t (c DATETIME NOT NULL, n INTEGER PRIMARY KEY);
-             INSERT INTO t VALUES ('2026-01-01 00:00:00',1);",
-            "INSERT INTO t VALUES (1790000000,2)",
-        ),
-        (
-            "text after blobs",
-            "CREATE TABLE t (c NOT NULL, n INTEGER PRIMARY KEY); INSERT INTO t VALUES (x'00',1);",
-            "INSERT INTO t VALUES ('a',2)",
-        ),
-        (
-            "a key made integer",
-            "CREATE TABLE t (c INTEGER NOT NULL, n TEXT PRIMARY KEY); INSERT INTO t VALUES (1,'k');",
-            KEY_RETYPED,
-        ),
-        (
-            "a view of two affinities",
-            "CREATE TABLE a (c INTEGER NOT NULL, n INTEGER PRIMARY KEY);
-             CREATE TABLE b (c TEXT NOT NULL, n INTEGER PRIMARY KEY);
-             CREATE VIEW t AS SELECT c, n FROM a UNION ALL SELECT c, n FROM b;
-             INSERT INTO a VALUES (20,1);",
-            "INSERT INTO b VALUES ('10',11)",
-        ),
-    ] {
-        let mut fixture = Fixture::sqlite(before).await;
-        let source = open(&fixture.table("t", &["c"], &["n"]));
-        let all = read_all(source.as_ref(), 10, MANY_BYTES).await;
-        let last = all.last().map(|(position, _)| position.clone());
-        fixture.run(then).await;
-        let read = read(source.as_ref(), last.as_ref(), 10, MANY_BYTES).await;
-        let error = read.expect_err(name).to_string();
-        assert!(error.contains("values of another type"), "{name}: {error}");
-    }
-}
-
-#[tokio::test]
-async fn two_types_on_one_page_stop_the_read() {
-    let fixture = Fixture::sqlite(
-        "CREATE TABLE t (c, n INTEGER PRIMARY KEY); INSERT INTO t VALUES (1,1),('1',2);",
-    )
-    .await;
-    let error = fixture::failure(&fixture.table("t", &["c"], &["n"])).await;
-    assert!(error.contains("values of another type"), "{error}");
-}
-
-#[tokio::test]
-async fn hostile_names_that_exist_are_read_exactly() {
-    let fixture = Fixture::sqlite(
-        "CREATE TABLE canary (id); INSERT INTO canary VALUES (1);
-         CREATE TABLE \"T\"\"; DROP TABLE canary; --\" (\"Mixed Case\" INTEGER PRIMARY KEY, \"a'b\"\"c.d\" TEXT);
-         INSERT INTO \"T\"\"; DROP TABLE canary; --\" VALUES (1, 'x'), (2, 'y');",
-    )
-    .await;
-    let mut fixture = fixture;
-    let config = fixture.table(
-        "T\"; DROP TABLE canary; --",
-        &["Mixed Case"],
-        &["Mixed Case"],
-    );
+async fn hostile_names_that_exist_are_read_exactly(engine: &Engine) {
+    const NAME: &str = "T\"`; DROP TABLE canary; --";
+    let mut fixture = engine
+        .fixture("CREATE TABLE canary (id INT); INSERT INTO canary VALUES (1);")
+        .await;
+    let [table, id, value] = [NAME, "Mixed Case", "a'b\"c.d`"].map(|name| fixture.quoted(name));
+    fixture
+        .run(&format!(
+            "CREATE TABLE {table} ({id} INTEGER PRIMARY KEY, {value} VARCHAR(9));
+             INSERT INTO {table} VALUES (1, 'x'), (2, 'y');"
+        ))
+        .await;
+    let config = fixture.table(NAME, &["Mixed Case"], &["Mixed Case"]);
     assert_eq!(
-        column(&config, 1, "a'b\"c.d").await,
+        column(&config, 1, "a'b\"c.d`").await,
         ["x", "y"].map(Value::from)
     );
     assert_eq!(fixture.count("canary").await, 1);
 }
 
-#[tokio::test]
-async fn views_queries_and_filters_are_read_like_tables() {
-    let fixture = Fixture::sqlite(
-        "CREATE TABLE o (id INTEGER PRIMARY KEY, p INT); CREATE TABLE p (id INTEGER PRIMARY KEY, name TEXT);
-         INSERT INTO p VALUES (1,'a'),(2,'b'); INSERT INTO o VALUES (1,1),(2,2),(3,1),(4,2),(5,3);
-         CREATE VIEW v AS SELECT o.id AS id, name FROM o JOIN p ON p.id = o.p;",
-    )
-    .await;
+async fn views_queries_and_filters_are_read_like_tables(engine: &Engine) {
+    let fixture = engine
+        .fixture(
+            "CREATE TABLE o (id INTEGER PRIMARY KEY, p INT); CREATE TABLE p (id INTEGER PRIMARY KEY, name VARCHAR(9));
+             INSERT INTO p VALUES (1,'a'),(2,'b'); INSERT INTO o VALUES (1,1),(2,2),(3,1),(4,2),(5,3);
+             CREATE VIEW v AS SELECT o.id AS id, name FROM o JOIN p ON p.id = o.p;",
+        )
+        .await;
     let view = fixture.table("v", &["id"], &["id"]);
     assert_eq!(column(&view, 1, "id").await, numbers(1..=4));
     for query in [
@@ -194,18 +165,18 @@ async fn views_queries_and_filters_are_read_like_tables() {
     assert_eq!(column(&filtered, 1, "id").await, [1, 2, 4].map(Value::from));
 }
 
-#[tokio::test]
-async fn an_empty_table_is_at_its_end_and_has_no_last_row() {
-    let fixture = Fixture::sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)").await;
+async fn an_empty_table_is_at_its_end_and_has_no_last_row(engine: &Engine) {
+    let fixture = engine
+        .fixture("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        .await;
     let source = open(&fixture.table("t", &["id"], &["id"]));
     let first = read(source.as_ref(), None, 10, MANY_BYTES).await.unwrap();
     assert!(first.end && first.page.is_empty());
     assert_eq!(source.last().await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn the_last_position_is_where_reading_ends() {
-    let fixture = Fixture::sqlite(TIED).await;
+async fn the_last_position_is_where_reading_ends(engine: &Engine) {
+    let fixture = tied(engine).await;
     let source = open(&fixture.table("t", &["c"], &["id"]));
     let last = source.last().await.unwrap().unwrap();
     assert_eq!(last.to_string(), "2026-01-01 (1000)");
@@ -218,12 +189,12 @@ async fn the_last_position_is_where_reading_ends() {
     );
 }
 
-#[tokio::test]
-async fn null_cursors_stop_the_read_or_are_left_out_by_policy() {
-    let mut fixture = Fixture::sqlite(
-        "CREATE TABLE t (id INTEGER PRIMARY KEY, c INT); CREATE INDEX i ON t (c); INSERT INTO t VALUES (1, 1), (2, 2);",
-    )
-    .await;
+async fn null_cursors_stop_the_read_or_are_left_out_by_policy(engine: &Engine) {
+    let mut fixture = engine
+        .fixture(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, c INT); CREATE INDEX i ON t (c); INSERT INTO t VALUES (1, 1), (2, 2);",
+        )
+        .await;
     let mut config = fixture.table("t", &["c"], &["id"]);
     let source = open(&config);
     let last = source.last().await.unwrap();
@@ -241,19 +212,37 @@ async fn null_cursors_stop_the_read_or_are_left_out_by_policy() {
     assert_eq!(column(&config, 1, "id").await, numbers(1..=2));
 }
 
-#[tokio::test]
-async fn a_row_that_does_not_fit_comes_first_in_the_next_page() {
-    let fixture = Fixture::sqlite(TIED).await;
-    let source = open(&fixture.table("t", &["c"], &["id"]));
-    let whole = read_all(source.as_ref(), 1000, MANY_BYTES).await;
-    for bytes in [1, 500, 1333] {
-        assert_eq!(read_all(source.as_ref(), 1000, bytes).await, whole);
+async fn null_keys_stop_the_read(engine: &Engine) {
+    let mut fixture = engine
+        .fixture("CREATE TABLE t (c INT NOT NULL, k INT); INSERT INTO t VALUES (1, 1), (2, 1);")
+        .await;
+    let source = open(&fixture.table("t", &["c"], &["k"]));
+    let last = source.last().await.unwrap();
+    fixture.run("INSERT INTO t VALUES (2, NULL)").await;
+    for after in [None, last.as_ref()] {
+        let error = read(source.as_ref(), after, 10, MANY_BYTES)
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, SourceError::NullCursor { column, .. } if column == "k"),
+            "{error}"
+        );
     }
 }
 
-#[tokio::test]
-async fn rows_deleted_and_updated_between_pages_do_not_disturb_the_rest() {
-    let mut fixture = Fixture::sqlite(TIED).await;
+async fn a_row_that_does_not_fit_comes_first_in_the_next_page(engine: &Engine) {
+    let fixture = tied(engine).await;
+    let source = open(&fixture.table("t", &["c"], &["id"]));
+    let whole = read_all(source.as_ref(), 1000, MANY_BYTES).await;
+    for bytes in [500, 1333] {
+        assert_eq!(read_all(source.as_ref(), 1000, bytes).await, whole);
+    }
+    let first = read(source.as_ref(), None, 1000, 1).await.unwrap();
+    assert_eq!(first.page.len(), 1);
+}
+
+async fn rows_deleted_and_updated_between_pages_do_not_disturb_the_rest(engine: &Engine) {
+    let mut fixture = tied(engine).await;
     let source = open(&fixture.table("t", &["c"], &["id"]));
     let first = read(source.as_ref(), None, 10, MANY_BYTES).await.unwrap();
     fixture
@@ -279,12 +268,10 @@ async fn rows_deleted_and_updated_between_pages_do_not_disturb_the_rest() {
     );
 }
 
-#[tokio::test]
-async fn rows_that_share_cursor_and_key_are_never_parted() {
-    let fixture = Fixture::sqlite(
-        "CREATE TABLE t (c INT NOT NULL, k INT NOT NULL); INSERT INTO t VALUES (1,1),(2,1),(2,1)",
-    )
-    .await;
+async fn rows_that_share_cursor_and_key_are_never_parted(engine: &Engine) {
+    let fixture = engine
+        .fixture("CREATE TABLE t (c INT NOT NULL, k INT NOT NULL); INSERT INTO t VALUES (1,1),(2,1),(2,1)")
+        .await;
     let source = open(&fixture.table("t", &["c"], &["k"]));
     let error = read(source.as_ref(), None, 2, MANY_BYTES)
         .await

@@ -4,6 +4,29 @@ use std::fmt;
 
 use reqwest::Url;
 
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// For whoever sends it to where it belongs, and for nobody else.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
 /// A URL that shows only where it leads: tokens live in user, path and query alike.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretUrl(Url);

@@ -114,12 +114,21 @@ impl Settings {
 
     /// The connection called `name`: the app setting, else a connection string of the platform.
     pub fn connection(&self, name: &str) -> Result<&str, SettingError> {
+        self.typed_connection(name).map(|(_, value)| value)
+    }
+
+    /// Like [`connection`](Self::connection), with the prefix under which it was found: the portal
+    /// puts the type of a database there.
+    pub(crate) fn typed_connection(
+        &self,
+        name: &str,
+    ) -> Result<(&'static str, &str), SettingError> {
         CONNECTION_PREFIXES
-            .iter()
-            .map(|prefix| format!("{prefix}{name}"))
-            .find(|candidate| self.filled(candidate).is_some())
+            .into_iter()
+            .map(|prefix| (prefix, format!("{prefix}{name}")))
+            .find(|(_, candidate)| self.filled(candidate).is_some())
             .ok_or_else(|| SettingError::NoConnection(name.to_owned()))
-            .and_then(|candidate| self.present(&candidate))
+            .and_then(|(prefix, candidate)| Ok((prefix, self.present(&candidate)?)))
     }
 
     fn present(&self, name: &str) -> Result<&str, SettingError> {

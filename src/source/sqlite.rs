@@ -59,7 +59,9 @@ impl SqliteSource {
 
     fn pool(&self) -> &SqlitePool {
         self.pool.get_or_init(|| {
-            let Connection::Sqlite { file } = &self.config.connection;
+            let Connection::Sqlite { file } = &self.config.connection else {
+                unreachable!("source::open chooses by the connection");
+            };
             let options = SqliteConnectOptions::new()
                 .filename(file)
                 .create_if_missing(false)

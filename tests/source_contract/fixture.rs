@@ -1,6 +1,5 @@
 //! A database to write into and the source that reads it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,44 +10,86 @@ use dbtick::source::{ReadPage, Source, SourceError, open};
 use serde_json::Value;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, Connection as _};
+use tempfile::TempDir;
 
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 pub(crate) const MANY_BYTES: usize = 1 << 24;
 
-/// What a suite needs from a database; one implementation per dialect.
-pub(crate) struct Fixture {
-    directory: tempfile::TempDir,
-    pub(crate) writer: SqliteConnection,
+/// What keeps databases. A server takes its time to start, so that one of them serves many promises.
+pub(crate) enum Engine {
+    Sqlite,
 }
 
-impl Fixture {
-    pub(crate) async fn sqlite(schema: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let options = SqliteConnectOptions::new()
-            .filename(directory.path().join("db"))
-            .create_if_missing(true);
-        let writer = SqliteConnection::connect_with(&options).await.unwrap();
-        let mut fixture = Self { directory, writer };
+/// A database of its own.
+pub(crate) struct Fixture {
+    pub(crate) writer: Writer,
+    connection: Connection,
+    identity: String,
+    quote: char,
+    _directory: Option<TempDir>,
+}
+
+/// The client that fills the database.
+pub(crate) enum Writer {
+    Sqlite(SqliteConnection),
+}
+
+impl Engine {
+    /// An empty database in which `schema` was run.
+    pub(crate) async fn fixture(&self, schema: &str) -> Fixture {
+        let mut fixture = match self {
+            Self::Sqlite => sqlite().await,
+        };
         fixture.run(schema).await;
         fixture
     }
 
+    /// A type of text columns under which `'a' = 'A'`, or nearly so.
+    pub(crate) fn collated_text(&self) -> &'static str {
+        match self {
+            Self::Sqlite => "VARCHAR(20) COLLATE NOCASE",
+        }
+    }
+}
+
+async fn sqlite() -> Fixture {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("db");
+    let options = SqliteConnectOptions::new()
+        .filename(&file)
+        .create_if_missing(true);
+    let writer = SqliteConnection::connect_with(&options).await.unwrap();
+    Fixture {
+        writer: Writer::Sqlite(writer),
+        connection: Connection::Sqlite { file },
+        identity: "sqlite:test.db".to_owned(),
+        quote: '"',
+        _directory: Some(directory),
+    }
+}
+
+impl Fixture {
     pub(crate) async fn run(&mut self, sql: &str) {
-        sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))
-            .execute(&mut self.writer)
-            .await
-            .unwrap();
+        let statements = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
+        let ran = match &mut self.writer {
+            Writer::Sqlite(writer) => statements.execute(writer).await.map(drop),
+        };
+        ran.unwrap_or_else(|error| panic!("{error}: {sql}"));
     }
 
     pub(crate) async fn count(&mut self, table: &str) -> i64 {
-        sqlx::query_scalar(AssertSqlSafe(format!("SELECT count(*) FROM {table}")))
-            .fetch_one(&mut self.writer)
-            .await
-            .unwrap()
+        let sql = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
+        match &mut self.writer {
+            Writer::Sqlite(writer) => sqlx::query_scalar(sql).fetch_one(writer).await,
+        }
+        .unwrap()
     }
 
-    pub(crate) fn file(&self) -> PathBuf {
-        self.directory.path().join("db")
+    /// A name as this database writes it.
+    pub(crate) fn quoted(&self, name: &str) -> String {
+        let mark = self.quote;
+        let doubled = name.replace(mark, &format!("{mark}{mark}"));
+        format!("{mark}{doubled}{mark}")
     }
 
     pub(crate) fn table(&self, table: &str, cursor: &[&str], key: &[&str]) -> SourceConfig {
@@ -67,8 +108,8 @@ impl Fixture {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         SourceConfig {
             connection_name: "ORDERS_DB".into(),
-            connection_identity: "sqlite:test.db".to_owned(),
-            connection: Connection::Sqlite { file: self.file() },
+            connection_identity: self.identity.clone(),
+            connection: self.connection.clone(),
             rows,
             cursor: owned(cursor),
             key: owned(key),

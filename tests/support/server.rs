@@ -129,6 +129,20 @@ impl Server {
     }
 }
 
+/// The directory of the server must not go before the server itself.
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.supervisor.stdin.take());
+        let pause = std::time::Duration::from_millis(2);
+        for _ in 0..5000 {
+            if !matches!(self.supervisor.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(pause);
+        }
+    }
+}
+
 async fn drain(mut lines: BufReader<ChildStderr>, log: Arc<Mutex<String>>) {
     let mut line = String::new();
     while lines.read_line(&mut line).await.is_ok_and(|read| read > 0) {

@@ -3,10 +3,10 @@
 use dbtick::model::position::CursorKind;
 use dbtick::source::{Description, Grade, open};
 
-use crate::fixture::Fixture;
+use crate::fixture::Engine;
 
 async fn describe(schema: &str, cursor: &str, key: &str) -> Description {
-    let fixture = Fixture::sqlite(schema).await;
+    let fixture = Engine::Sqlite.fixture(schema).await;
     let source = open(&fixture.table("t", &[cursor], &[key]));
     source.describe().await.unwrap()
 }
@@ -73,7 +73,9 @@ async fn cursors_of_text_and_queries_that_cut_off_rows_are_warned_about() {
     assert_eq!(late, Grade::Warn);
     assert!(text.contains("'10' comes before '9'"), "{text}");
 
-    let fixture = Fixture::sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)").await;
+    let fixture = Engine::Sqlite
+        .fixture("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        .await;
     for (query, expected) in [
         ("SELECT id FROM t", None),
         ("SELECT id FROM t ORDER BY id LIMIT 2", Some("LIMIT")),

@@ -6,7 +6,7 @@ use dbtick::source::open;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, MANY_BYTES, read};
+use crate::fixture::{Engine, MANY_BYTES, Writer, read};
 
 fn integers() -> impl Strategy<Value = Scalar> {
     prop_oneof![-2_i64..3, any::<i64>()].prop_map(|value| Scalar::Integer(value.into()))
@@ -42,7 +42,9 @@ fn expected(scalar: &Scalar) -> Value {
 }
 
 async fn check(rows: Vec<(Scalar, Scalar)>, pages: Vec<usize>) {
-    let mut fixture = Fixture::sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY, c, d)").await;
+    let mut fixture = Engine::Sqlite
+        .fixture("CREATE TABLE t (id INTEGER PRIMARY KEY, c, d)")
+        .await;
     let mut positions = Vec::new();
     for (id, (cursor, data)) in (1_i64..).zip(&rows) {
         let mut insert = sqlx::query("INSERT INTO t VALUES (?1, ?2, ?3)").bind(id);
@@ -54,7 +56,8 @@ async fn check(rows: Vec<(Scalar, Scalar)>, pages: Vec<usize>) {
                 other => unreachable!("{other} is not a value of SQLite"),
             };
         }
-        insert.execute(&mut fixture.writer).await.unwrap();
+        let Writer::Sqlite(writer) = &mut fixture.writer;
+        insert.execute(writer).await.unwrap();
         let position = Position::new(vec![cursor.clone()], vec![Scalar::Integer(id.into())]);
         let data = json!({"id": id, "c": expected(cursor), "d": expected(data)});
         positions.push((position, data));

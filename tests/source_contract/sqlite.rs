@@ -1,0 +1,120 @@
+//! What only SQLite is asked to keep: columns whose values have types of their own, and files.
+
+#[path = "sqlite/check.rs"]
+mod check;
+#[path = "sqlite/property.rs"]
+mod property;
+
+use dbtick::config::Connection;
+use dbtick::source::open;
+
+use crate::fixture::{Engine, MANY_BYTES, failure, read, read_all};
+
+/// Each case: what was delivered, what happens then, and rows that would be passed over in silence.
+#[tokio::test]
+async fn a_cursor_or_key_of_two_types_stops_the_read() {
+    const RETYPED: &str = "DROP TABLE t; CREATE TABLE t (c TEXT NOT NULL, n INTEGER PRIMARY KEY);
+         INSERT INTO t VALUES ('7',1),('9',2),('10',3);";
+    const KEY_RETYPED: &str =
+        "DROP TABLE t; CREATE TABLE t (c INTEGER NOT NULL, n INTEGER PRIMARY KEY);
+         INSERT INTO t VALUES (1,5);";
+    const INTEGERS: &str = "CREATE TABLE t (c INTEGER NOT NULL, n INTEGER PRIMARY KEY);
+         INSERT INTO t VALUES (7,1),(9,2);";
+    for (name, before, then) in [
+        (
+            "text among integers",
+            INTEGERS,
+            "INSERT INTO t VALUES ('n/a',3)",
+        ),
+        ("a column made text", INTEGERS, RETYPED),
+        (
+            "integers after text",
+            "CREATE TABLE t (c DATETIME NOT NULL, n INTEGER PRIMARY KEY);
+             INSERT INTO t VALUES ('2026-01-01 00:00:00',1);",
+            "INSERT INTO t VALUES (1790000000,2)",
+        ),
+        (
+            "text after blobs",
+            "CREATE TABLE t (c NOT NULL, n INTEGER PRIMARY KEY); INSERT INTO t VALUES (x'00',1);",
+            "INSERT INTO t VALUES ('a',2)",
+        ),
+        (
+            "a key made integer",
+            "CREATE TABLE t (c INTEGER NOT NULL, n TEXT PRIMARY KEY); INSERT INTO t VALUES (1,'k');",
+            KEY_RETYPED,
+        ),
+        (
+            "a view of two affinities",
+            "CREATE TABLE a (c INTEGER NOT NULL, n INTEGER PRIMARY KEY);
+             CREATE TABLE b (c TEXT NOT NULL, n INTEGER PRIMARY KEY);
+             CREATE VIEW t AS SELECT c, n FROM a UNION ALL SELECT c, n FROM b;
+             INSERT INTO a VALUES (20,1);",
+            "INSERT INTO b VALUES ('10',11)",
+        ),
+    ] {
+        let mut fixture = Engine::Sqlite.fixture(before).await;
+        let source = open(&fixture.table("t", &["c"], &["n"]));
+        let all = read_all(source.as_ref(), 10, MANY_BYTES).await;
+        let last = all.last().map(|(position, _)| position.clone());
+        fixture.run(then).await;
+        let read = read(source.as_ref(), last.as_ref(), 10, MANY_BYTES).await;
+        let error = read.expect_err(name).to_string();
+        assert!(error.contains("values of another type"), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn two_types_on_one_page_stop_the_read() {
+    let fixture = Engine::Sqlite
+        .fixture("CREATE TABLE t (c, n INTEGER PRIMARY KEY); INSERT INTO t VALUES (1,1),('1',2);")
+        .await;
+    let error = failure(&fixture.table("t", &["c"], &["n"])).await;
+    assert!(error.contains("values of another type"), "{error}");
+}
+
+#[tokio::test]
+async fn values_without_an_exact_place_in_the_order_stop_the_read() {
+    let fixture = Engine::Sqlite
+        .fixture("CREATE TABLE t (id INTEGER PRIMARY KEY, r REAL); INSERT INTO t VALUES (1, 1.5)")
+        .await;
+    let found = failure(&fixture.table("t", &["r"], &["id"])).await;
+    let expect = "column \"r\" holds 1.5 in the row with key {\"id\":1}";
+    assert!(found.contains(expect), "{found}");
+}
+
+#[tokio::test]
+async fn a_missing_file_and_a_file_of_another_kind_are_told_apart() {
+    let other = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(
+        other.path(),
+        "not a database, but long enough to be looked at".repeat(40),
+    )
+    .unwrap();
+    let fixture = Engine::Sqlite.fixture("CREATE TABLE t (id INT)").await;
+    for (file, expect) in [
+        (
+            other.path().to_owned(),
+            "the file in app setting ORDERS_DB is not an SQLite database",
+        ),
+        (
+            other.path().join("missing"),
+            "the database file in app setting ORDERS_DB cannot be opened",
+        ),
+    ] {
+        let mut config = fixture.table("t", &["id"], &["id"]);
+        config.connection = Connection::Sqlite { file };
+        let found = failure(&config).await;
+        assert!(found.contains(expect), "{found}");
+    }
+}
+
+#[tokio::test]
+async fn a_locked_database_is_unreachable_for_now() {
+    let mut fixture = Engine::Sqlite.fixture("CREATE TABLE t (id INT)").await;
+    fixture.run("BEGIN EXCLUSIVE").await;
+    let found = failure(&fixture.table("t", &["id"], &["id"])).await;
+    assert_eq!(
+        found,
+        "database unreachable: ORDERS_DB is locked by a writer"
+    );
+}
