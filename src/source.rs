@@ -1,8 +1,11 @@
 //! Where rows come from.
 
 mod fragment;
+mod json;
 mod keyset;
 mod names;
+mod pager;
+mod shape;
 pub mod sqlite;
 
 use std::fmt::Debug;

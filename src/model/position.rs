@@ -1,14 +1,22 @@
 //! Where a poller stands: a cursor value and the key that breaks its ties.
 //!
 //! The order of positions is total and is **the** order of delivery: a source must read rows in
-//! exactly this order (integers by value, text and bytes by byte, numbers before text before
-//! bytes), or say that it cannot. Values are kept as they were read, so that what is bound in the
+//! exactly this order (numbers by value, moments by time, text and bytes by byte, and in a column of
+//! several types the types one after the other as they are listed here), or say that it cannot. Values are kept as they were read, so that what is bound in the
 //! next query is what came out of the last one (B2).
+
+mod decimal;
+mod float;
+mod moment;
 
 use std::fmt;
 
 use data_encoding::BASE64;
 use serde_json::{Map, Value};
+
+pub use decimal::Decimal;
+pub use float::Float;
+pub use moment::{MICROS_OF_DAY, Moment, MomentKind};
 
 /// JSON readers that parse numbers as doubles keep integers exact up to here.
 const EXACT_IN_JSON: i128 = 1 << 53;
@@ -17,6 +25,9 @@ const EXACT_IN_JSON: i128 = 1 << 53;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scalar {
     Integer(i128),
+    Decimal(Decimal),
+    Float(Float),
+    Moment(Moment),
     Text(String),
     Bytes(Vec<u8>),
 }
@@ -25,6 +36,9 @@ pub enum Scalar {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ScalarType {
     Integer,
+    Decimal,
+    Float,
+    Moment(MomentKind),
     Text,
     Bytes,
 }
@@ -82,6 +96,23 @@ impl Position {
     pub fn key(&self) -> &[Scalar] {
         &self.key
     }
+
+    /// This position with the types of another one of the same source: a document that carries no
+    /// types cannot tell a timestamp from text. `None` where the values do not allow it.
+    #[must_use]
+    pub fn typed_like(&self, other: &Self) -> Option<Self> {
+        let typed = |mine: &[Scalar], theirs: &[Scalar]| -> Option<Vec<Scalar>> {
+            (mine.len() == theirs.len()).then_some(())?;
+            let pairs = mine.iter().zip(theirs);
+            pairs
+                .map(|(one, other)| one.as_type(other.scalar_type()))
+                .collect()
+        };
+        Some(Self {
+            cursor: typed(&self.cursor, &other.cursor)?,
+            key: typed(&self.key, &other.key)?,
+        })
+    }
 }
 
 /// `2026-04-07 01:23:45 (12093)`: for people; the document has its own form.
@@ -108,6 +139,9 @@ impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(value) => write!(f, "{value}"),
+            Self::Decimal(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value}"),
+            Self::Moment(value) => write!(f, "{value}"),
             Self::Text(value) => f.write_str(value),
             Self::Bytes(value) => f.write_str(&BASE64.encode(value)),
         }
@@ -119,6 +153,9 @@ impl Scalar {
     pub fn scalar_type(&self) -> ScalarType {
         match self {
             Self::Integer(_) => ScalarType::Integer,
+            Self::Decimal(_) => ScalarType::Decimal,
+            Self::Float(_) => ScalarType::Float,
+            Self::Moment(moment) => ScalarType::Moment(moment.kind()),
             Self::Text(_) => ScalarType::Text,
             Self::Bytes(_) => ScalarType::Bytes,
         }
@@ -132,9 +169,20 @@ impl Scalar {
                 Ok(small) if value.abs() <= EXACT_IN_JSON => Value::from(small),
                 _ => Value::from(value.to_string()),
             },
+            Self::Float(value) if value.get().is_finite() => Value::from(value.get()),
+            Self::Decimal(_) | Self::Float(_) | Self::Moment(_) => Value::from(self.to_string()),
             Self::Text(value) => Value::from(value.as_str()),
             Self::Bytes(value) => Value::from(BASE64.encode(value)),
         }
+    }
+
+    /// The same value as another type, where it can be one.
+    #[must_use]
+    pub fn as_type(&self, other: ScalarType) -> Option<Self> {
+        if self.scalar_type() == other {
+            return Some(self.clone());
+        }
+        Self::from_json(&self.to_json(), other).ok()
     }
 
     pub fn from_json(value: &Value, as_type: ScalarType) -> Result<Self, PositionError> {
@@ -154,6 +202,25 @@ impl Scalar {
                     .map_err(|_| wrong("an integer")),
                 _ => Err(wrong("an integer")),
             },
+            ScalarType::Decimal => match value {
+                Value::Number(number) => Decimal::parse(&number.to_string()),
+                Value::String(text) => Decimal::parse(text),
+                _ => None,
+            }
+            .map(Self::Decimal)
+            .ok_or_else(|| wrong("a decimal number")),
+            ScalarType::Float => match value {
+                Value::Number(number) => number.as_f64().map(Float::new),
+                Value::String(text) => Float::parse(text),
+                _ => None,
+            }
+            .map(Self::Float)
+            .ok_or_else(|| wrong("a number")),
+            ScalarType::Moment(kind) => value
+                .as_str()
+                .and_then(|text| Moment::parse(kind, text))
+                .map(Self::Moment)
+                .ok_or_else(|| wrong("a date or time")),
             ScalarType::Text => match value {
                 Value::String(text) => Ok(Self::Text(text.clone())),
                 _ => Err(wrong("text")),
@@ -183,6 +250,11 @@ impl ScalarType {
     pub fn name(self) -> &'static str {
         match self {
             Self::Integer => "integer",
+            Self::Decimal => "decimal",
+            Self::Float => "float",
+            Self::Moment(MomentKind::Instant) => "instant",
+            Self::Moment(MomentKind::Local) => "local",
+            Self::Moment(MomentKind::Date) => "date",
             Self::Text => "text",
             Self::Bytes => "bytes",
         }
@@ -191,6 +263,11 @@ impl ScalarType {
     pub fn from_name(name: &str) -> Result<Self, PositionError> {
         match name {
             "integer" => Ok(Self::Integer),
+            "decimal" => Ok(Self::Decimal),
+            "float" => Ok(Self::Float),
+            "instant" => Ok(Self::Moment(MomentKind::Instant)),
+            "local" => Ok(Self::Moment(MomentKind::Local)),
+            "date" => Ok(Self::Moment(MomentKind::Date)),
             "text" => Ok(Self::Text),
             "bytes" => Ok(Self::Bytes),
             other => Err(PositionError::UnknownType(other.to_owned())),
@@ -223,6 +300,11 @@ impl CursorKind {
     pub fn of(cursor: &[Scalar]) -> Self {
         match cursor {
             [Scalar::Integer(_)] => Self::Integer,
+            [Scalar::Decimal(_) | Scalar::Float(_)] => Self::Version,
+            [Scalar::Moment(moment)] => match moment.kind() {
+                MomentKind::Instant => Self::Timestamp,
+                MomentKind::Local | MomentKind::Date => Self::LocalTimestamp,
+            },
             [Scalar::Text(text)] => text_kind(text),
             [Scalar::Bytes(_)] => Self::Text,
             _ => Self::Composite,

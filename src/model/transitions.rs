@@ -323,7 +323,7 @@ fn commit(next: &mut StateDocument, advance: &Advance, now: Timestamp) -> Result
 /// Forward only (A3), forgetting what the checkpoint now covers.
 fn move_to(next: &mut StateDocument, to: &CursorMark) -> Result<(), Refusal> {
     if let Some(from) = next.position()
-        && *from > to.position
+        && from.typed_like(&to.position).as_ref().unwrap_or(from) > &to.position
     {
         return Err(Refusal::Backwards {
             from: from.clone(),

@@ -4,6 +4,8 @@
 //! which cannot end early and take our own SQL with it: no second statement, no parenthesis or
 //! quote left open, nothing commented out behind it.
 
+use super::SourceError;
+
 /// A query or a condition that can be put between parentheses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fragment(String);
@@ -51,6 +53,14 @@ impl Fragment {
             (_, 0) => Ok(Self(text[..end].to_owned())),
             _ => Err(FragmentFault::Unbalanced),
         }
+    }
+
+    /// What stands in the configuration under `setting`.
+    pub(super) fn of_setting(setting: &str, text: &str) -> Result<Self, SourceError> {
+        Self::parse(text).map_err(|fault| SourceError::Mismatch {
+            what: format!("{setting} {fault}"),
+            remedy: "write one plain SELECT, or one condition".into(),
+        })
     }
 
     /// Without trailing semicolons and comments.

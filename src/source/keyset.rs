@@ -1,12 +1,17 @@
 //! The SQL of reading by position, as text; nothing here runs it.
 //!
-//! A page is read as a union of one branch per column of the order: equal in the columns before,
-//! greater in this one. Every branch is a range of one index, so a page costs the same at any depth
-//! and inside any tie. Row values `(a, b) > (?, ?)` would be shorter, but SQLite scans the whole
-//! index for them once a collation is named, and the collation must be named for the order to be
-//! that of `Position`.
+//! A page is a range of one index at any depth and inside any tie, which takes another form in each
+//! database (measured, see ARCHITECTURE.md):
+//!
+//! - PostgreSQL: row values, `(a, b) > (x, y)`.
+//! - MySQL and MariaDB: `a > x OR (a = x AND b > y)`; row values make them read the whole index.
+//! - SQLite: a union of one branch per column, equal in the columns before and greater in this one.
+//!   It scans the whole index for row values once a collation is named, and the collation must be
+//!   named for the order to be that of `Position`.
 //!
 //! Columns are always qualified: SQLite reads an unknown `"name"` as a string, never `t."name"`.
+
+mod index;
 
 use std::fmt::Write as _;
 
@@ -17,6 +22,8 @@ use crate::model::position::ScalarType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     Sqlite,
+    Postgres,
+    MySql,
 }
 
 /// Where the rows are.
@@ -26,6 +33,19 @@ pub(super) enum From {
     Query(Fragment),
 }
 
+/// A column that is selected, and how its database must be spoken to about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) nullable: bool,
+    /// What is written around the name where it is selected; nothing for columns of the order.
+    pub(super) wrapped: (&'static str, &'static str),
+    /// Named where the column is compared or ordered, so that text is ordered by byte.
+    pub(super) collation: Option<&'static str>,
+    /// The type that a parameter is cast to, so that it is compared as what the column is.
+    pub(super) cast: Option<String>,
+}
+
 /// Everything that the statements over one table or query have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Keyset {
@@ -33,11 +53,32 @@ pub(super) struct Keyset {
     pub(super) from: From,
     pub(super) filter: Option<Fragment>,
     /// What is selected, in this order.
-    pub(super) columns: Vec<String>,
+    pub(super) columns: Vec<Column>,
     /// Indices into `columns`: the cursor, then the key columns that are not part of it.
     pub(super) order: Vec<usize>,
     /// Indices into `columns`: rows where one of these is NULL are left out.
     pub(super) present: Vec<usize>,
+}
+
+/// SQL, and which values of a position its parameters are: places in [`Keyset::order`], one for
+/// each parameter from the first on. A limit is one more parameter behind them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Statement {
+    pub(super) sql: String,
+    pub(super) values: Vec<usize>,
+}
+
+impl Column {
+    /// Selected as it is.
+    pub(super) fn plain(name: String, nullable: bool) -> Self {
+        Self {
+            name,
+            nullable,
+            wrapped: ("", ""),
+            collation: None,
+            cast: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -47,112 +88,128 @@ enum Direction {
 }
 
 impl Keyset {
-    /// The next rows in order. With `after`, the values of `order` are parameters 1 to n; the row
-    /// limit is the last parameter.
-    pub(super) fn page(&self, after: bool) -> String {
-        let values = if after { self.order.len() } else { 0 };
-        let mut sql = match values {
-            0 => self.select(&[]),
-            _ => (1..=values)
-                .rev()
-                .map(|width| self.select(&self.branch(width)))
-                .collect::<Vec<_>>()
-                .join("\nUNION ALL\n"),
+    /// The next rows in order, behind a position or from the beginning. Takes a limit.
+    pub(super) fn page(&self, after: bool) -> Statement {
+        let mut parameters = Parameters::of(self.dialect);
+        let mut sql = match (after, self.dialect) {
+            (false, _) => self.ordered(&[], Direction::Ascending),
+            (true, Dialect::Sqlite) => {
+                let branches: Vec<_> = (1..=self.order.len())
+                    .rev()
+                    .map(|width| self.select(&self.branch(width, &mut parameters)))
+                    .collect();
+                let mut sql = branches.join("\nUNION ALL\n");
+                self.push_order_of_union(&mut sql);
+                sql
+            }
+            (true, Dialect::Postgres) => {
+                let condition = self.row_values(&mut parameters);
+                self.ordered(&[condition], Direction::Ascending)
+            }
+            (true, Dialect::MySql) => {
+                let branches: Vec<_> = (1..=self.order.len())
+                    .map(|width| self.branch(width, &mut parameters).join(" AND "))
+                    .collect();
+                let condition = format!("(({}))", branches.join(") OR ("));
+                self.ordered(&[condition], Direction::Ascending)
+            }
         };
-        self.push_order(&mut sql, Direction::Ascending);
-        push(
-            &mut sql,
-            format_args!("\nLIMIT {}", self.parameter(values + 1)),
-        );
-        sql
+        push(&mut sql, format_args!("\nLIMIT {}", parameters.limit()));
+        parameters.finish(sql)
     }
 
     /// The row that is last in order.
     pub(super) fn last(&self) -> String {
-        let mut sql = self.select(&[]);
-        self.push_order(&mut sql, Direction::Descending);
+        // PostgreSQL puts NULLs last, where they are no position.
+        let conditions: Vec<_> = match self.dialect {
+            Dialect::Postgres => self
+                .order
+                .iter()
+                .filter(|column| self.columns[**column].nullable)
+                .map(|column| format!("{} IS NOT NULL", self.column(*column)))
+                .collect(),
+            Dialect::Sqlite | Dialect::MySql => Vec::new(),
+        };
+        let mut sql = self.ordered(&conditions, Direction::Descending);
         sql.push_str("\nLIMIT 1");
         sql
     }
 
-    /// How many rows have a NULL in this column, counted up to the limit (parameter 1).
-    pub(super) fn count_nulls(&self, column: usize) -> String {
+    /// How many rows have a NULL in this column, counted up to the limit.
+    pub(super) fn count_nulls(&self, column: usize) -> Statement {
+        let parameters = Parameters::of(self.dialect);
         let conditions = [format!("{} IS NULL", self.column(column))];
-        format!(
-            "SELECT count(*) FROM (SELECT 1 {} LIMIT {})",
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT 1 {} LIMIT {}) AS n",
             self.rows_where(&conditions),
-            self.parameter(1)
-        )
+            parameters.limit()
+        );
+        parameters.finish(sql)
     }
 
     /// Whether a NULL hides in the order's column number `place` where paging cannot meet it:
-    /// among the rows equal to the position in all columns before (parameters 1 to `place`).
-    pub(super) fn hidden_null(&self, place: usize) -> String {
-        let mut conditions = self.equal(place);
+    /// among the rows equal to the position in all columns before.
+    pub(super) fn hidden_null(&self, place: usize) -> Statement {
+        let mut parameters = Parameters::of(self.dialect);
+        let mut conditions = self.equal(place, &mut parameters);
         conditions.push(format!("{} IS NULL", self.column(self.order[place])));
-        format!("SELECT EXISTS (SELECT 1 {})", self.rows_where(&conditions))
+        let sql = format!("SELECT EXISTS (SELECT 1 {})", self.rows_where(&conditions));
+        parameters.finish(sql)
     }
 
     /// Whether a value of another storage class than `class` is in the order's column number
-    /// `place`, among the rows equal to the position in all columns before (parameters 1 to
-    /// `place`). Numbers sort before text before blobs, so each test is a range of the index.
-    pub(super) fn other_class(&self, place: usize, class: ScalarType) -> String {
+    /// `place`, among the rows equal to the position in all columns before. SQLite alone has such
+    /// columns; numbers sort before text before blobs, so each test is a range of the index.
+    pub(super) fn other_class(&self, place: usize, class: ScalarType) -> Statement {
+        let mut parameters = Parameters::of(self.dialect);
         let column = self.compared(self.order[place]);
         let ranges: &[&str] = match class {
-            ScalarType::Integer => &[">= ''"],
-            ScalarType::Text => &["< ''", ">= x''"],
+            ScalarType::Text | ScalarType::Moment(_) => &["< ''", ">= x''"],
             ScalarType::Bytes => &["< x''"],
+            ScalarType::Integer | ScalarType::Decimal | ScalarType::Float => &[">= ''"],
         };
         let tests: Vec<_> = ranges
             .iter()
             .map(|range| {
-                let mut conditions = self.equal(place);
+                let mut conditions = self.equal(place, &mut parameters);
                 conditions.push(format!("{column} {range}"));
                 format!("EXISTS (SELECT 1 {})", self.rows_where(&conditions))
             })
             .collect();
-        format!("SELECT {}", tests.join(" OR "))
+        parameters.finish(format!("SELECT {}", tests.join(" OR ")))
     }
 
-    /// The index that serves [`Keyset::page`], for a table. `implied` columns end every index.
-    pub(super) fn index(&self, implied: impl Fn(usize) -> bool) -> Option<String> {
-        let From::Table { schema, table } = &self.from else {
-            return None;
+    fn ordered(&self, conditions: &[String], direction: Direction) -> String {
+        let suffix = match direction {
+            Direction::Ascending => "",
+            Direction::Descending => " DESC",
         };
-        let mut columns = self.order.as_slice();
-        while let [rest @ .., last] = columns
-            && !rest.is_empty()
-            && implied(*last)
-        {
-            columns = rest;
-        }
-        let name = columns.iter().fold(table.clone(), |name, column| {
-            name + "_" + &self.columns[*column]
-        });
-        let list: Vec<_> = columns
-            .iter()
-            .map(|column| {
-                self.dialect
-                    .binary(&self.dialect.quote(&self.columns[*column]))
-            })
+        let order = self.order.iter();
+        let terms: Vec<_> = order
+            .map(|column| self.compared(*column) + suffix)
             .collect();
-        Some(format!(
-            "CREATE INDEX {}.{} ON {} ({})",
-            self.dialect.quote(schema),
-            self.dialect.quote(&name),
-            self.dialect.quote(table),
-            list.join(", ")
-        ))
+        format!("{}\nORDER BY {}", self.select(conditions), terms.join(", "))
+    }
+
+    /// By number of the selected column, as a union must be ordered.
+    fn push_order_of_union(&self, sql: &mut String) {
+        let order = self.order.iter();
+        let terms: Vec<_> = order
+            .map(|column| self.columns[*column].collated((column + 1).to_string()))
+            .collect();
+        push(sql, format_args!("\nORDER BY {}", terms.join(", ")));
     }
 
     fn select(&self, conditions: &[String]) -> String {
-        let columns: Vec<_> = (0..self.columns.len()).map(|at| self.column(at)).collect();
+        let columns = self.columns.iter().enumerate();
+        let columns: Vec<_> = columns
+            .map(|(at, Column { wrapped, .. })| {
+                format!("{}{}{}", wrapped.0, self.column(at), wrapped.1)
+            })
+            .collect();
         let mut conditions = conditions.to_vec();
-        conditions.extend(
-            self.present
-                .iter()
-                .map(|column| format!("{} IS NOT NULL", self.column(*column))),
-        );
+        let present = self.present.iter();
+        conditions.extend(present.map(|column| format!("{} IS NOT NULL", self.column(*column))));
         format!(
             "SELECT {} {}",
             columns.join(", "),
@@ -177,49 +234,53 @@ impl Keyset {
         sql
     }
 
+    fn row_values(&self, parameters: &mut Parameters) -> String {
+        let columns: Vec<_> = self.order.iter().map(|at| self.compared(*at)).collect();
+        let values: Vec<_> = (0..self.order.len())
+            .map(|place| self.value(place, parameters))
+            .collect();
+        format!("({}) > ({})", columns.join(", "), values.join(", "))
+    }
+
     /// Equal in the first `width - 1` columns of the order and greater in the next.
-    fn branch(&self, width: usize) -> Vec<String> {
-        let mut conditions = self.equal(width - 1);
+    fn branch(&self, width: usize, parameters: &mut Parameters) -> Vec<String> {
+        let mut conditions = self.equal(width - 1, parameters);
         conditions.push(format!(
             "{} > {}",
             self.compared(self.order[width - 1]),
-            self.parameter(width)
+            self.value(width - 1, parameters)
         ));
         conditions
     }
 
-    fn equal(&self, width: usize) -> Vec<String> {
-        self.order[..width]
-            .iter()
-            .enumerate()
-            .map(|(at, column)| format!("{} = {}", self.compared(*column), self.parameter(at + 1)))
+    fn equal(&self, width: usize, parameters: &mut Parameters) -> Vec<String> {
+        (0..width)
+            .map(|place| {
+                let column = self.compared(self.order[place]);
+                format!("{column} = {}", self.value(place, parameters))
+            })
             .collect()
     }
 
-    /// By number of the selected column, as a union must be ordered.
-    fn push_order(&self, sql: &mut String, direction: Direction) {
-        let suffix = match direction {
-            Direction::Ascending => "",
-            Direction::Descending => " DESC",
-        };
-        let terms: Vec<_> = self
-            .order
-            .iter()
-            .map(|column| self.dialect.binary(&(column + 1).to_string()) + suffix)
-            .collect();
-        push(sql, format_args!("\nORDER BY {}", terms.join(", ")));
+    /// The parameter that is the position's value at a place of the order.
+    fn value(&self, place: usize, parameters: &mut Parameters) -> String {
+        let parameter = parameters.value(place);
+        match &self.columns[self.order[place]].cast {
+            Some(cast) => format!("CAST({parameter} AS {cast})"),
+            None => parameter,
+        }
     }
 
     fn column(&self, index: usize) -> String {
         format!(
             "{}.{}",
             self.qualifier(),
-            self.dialect.quote(&self.columns[index])
+            self.dialect.quote(&self.columns[index].name)
         )
     }
 
     fn compared(&self, index: usize) -> String {
-        self.dialect.binary(&self.column(index))
+        self.columns[index].collated(self.column(index))
     }
 
     fn qualifier(&self) -> String {
@@ -234,10 +295,13 @@ impl Keyset {
             From::Query(_) => self.dialect.quote("q"),
         }
     }
+}
 
-    fn parameter(&self, number: usize) -> String {
-        match self.dialect {
-            Dialect::Sqlite => format!("?{number}"),
+impl Column {
+    fn collated(&self, term: String) -> String {
+        match self.collation {
+            Some(collation) => format!("{term} COLLATE {collation}"),
+            None => term,
         }
     }
 }
@@ -246,14 +310,47 @@ impl Dialect {
     /// The caller has found the name in the catalogue; quoting keeps it exact.
     pub(super) fn quote(self, name: &str) -> String {
         match self {
-            Self::Sqlite => format!("\"{}\"", name.replace('"', "\"\"")),
+            Self::Sqlite | Self::Postgres => format!("\"{}\"", name.replace('"', "\"\"")),
+            Self::MySql => format!("`{}`", name.replace('`', "``")),
+        }
+    }
+}
+
+/// Parameters in the order in which they are written.
+struct Parameters {
+    dialect: Dialect,
+    values: Vec<usize>,
+}
+
+impl Parameters {
+    fn of(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            values: Vec::new(),
         }
     }
 
-    /// Text compared by byte, whatever the column was declared with.
-    fn binary(self, term: &str) -> String {
-        match self {
-            Self::Sqlite => format!("{term} COLLATE BINARY"),
+    fn value(&mut self, place: usize) -> String {
+        self.values.push(place);
+        self.placeholder(self.values.len())
+    }
+
+    /// Behind all values.
+    fn limit(&self) -> String {
+        self.placeholder(self.values.len() + 1)
+    }
+
+    fn placeholder(&self, number: usize) -> String {
+        match self.dialect {
+            Dialect::Postgres => format!("${number}"),
+            Dialect::Sqlite | Dialect::MySql => "?".to_owned(),
+        }
+    }
+
+    fn finish(self, sql: String) -> Statement {
+        Statement {
+            sql,
+            values: self.values,
         }
     }
 }

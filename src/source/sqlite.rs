@@ -6,7 +6,6 @@
 mod catalogue;
 mod check;
 mod fault;
-mod json;
 mod page;
 mod shape;
 mod value;
@@ -24,7 +23,7 @@ use crate::model::page::PageWriter;
 use crate::model::position::Position;
 use fault::Faults;
 use page::Reading;
-use shape::Shape;
+use shape::SqliteShape;
 
 /// One read, and one `check` or status beside it.
 const MAX_CONNECTIONS: u32 = 2;
@@ -38,7 +37,7 @@ const MAX_LIFETIME: Duration = Duration::from_secs(60);
 pub struct SqliteSource {
     config: SourceConfig,
     pool: OnceLock<SqlitePool>,
-    shape: Arc<Mutex<Option<Arc<Shape>>>>,
+    shape: Arc<Mutex<Option<Arc<SqliteShape>>>>,
 }
 
 impl SqliteSource {
@@ -87,7 +86,7 @@ impl SqliteSource {
     }
 
     /// A snapshot, and the shape that is true in it.
-    async fn begin(&self) -> Result<(Transaction<'static, Sqlite>, Arc<Shape>), SourceError> {
+    async fn begin(&self) -> Result<(Transaction<'static, Sqlite>, Arc<SqliteShape>), SourceError> {
         let opened = |error| self.faults().of("opening", error);
         let mut snapshot = self.pool().begin().await.map_err(opened)?;
         let version: i64 = sqlx::query_scalar("PRAGMA schema_version")
@@ -98,12 +97,12 @@ impl SqliteSource {
         if let Some(shape) = known.filter(|shape| shape.schema_version == version) {
             return Ok((snapshot, shape));
         }
-        let shape = Arc::new(Shape::load(&self.config, &mut snapshot, version).await?);
+        let shape = Arc::new(SqliteShape::load(&self.config, &mut snapshot, version).await?);
         *self.known() = Some(Arc::clone(&shape));
         Ok((snapshot, shape))
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Option<Arc<Shape>>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, Option<Arc<SqliteShape>>> {
         self.shape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -37,6 +37,7 @@ fn expected(scalar: &Scalar) -> Value {
         Scalar::Integer(value) => json!(i64::try_from(*value).unwrap()),
         Scalar::Text(value) => json!(value),
         Scalar::Bytes(value) => json!(BASE64.encode(value)),
+        other => unreachable!("{other} is not a value of SQLite"),
     }
 }
 
@@ -50,6 +51,7 @@ async fn check(rows: Vec<(Scalar, Scalar)>, pages: Vec<usize>) {
                 Scalar::Integer(value) => insert.bind(i64::try_from(value).unwrap()),
                 Scalar::Text(value) => insert.bind(value),
                 Scalar::Bytes(value) => insert.bind(value),
+                other => unreachable!("{other} is not a value of SQLite"),
             };
         }
         insert.execute(&mut fixture.writer).await.unwrap();

@@ -8,7 +8,24 @@ fn scalar() -> impl Strategy<Value = Scalar> {
         any::<i128>().prop_map(Scalar::Integer),
         any::<String>().prop_map(Scalar::Text),
         any::<Vec<u8>>().prop_map(Scalar::Bytes),
+        "-?[0-9]{1,20}(\\.[0-9]{1,20})?"
+            .prop_map(|text| Scalar::Decimal(Decimal::parse(&text).unwrap())),
+        any::<f64>().prop_map(|value| Scalar::Float(Float::new(value))),
+        moment().prop_map(Scalar::Moment),
     ]
+}
+
+fn moment() -> impl Strategy<Value = Moment> {
+    let kind = prop_oneof![
+        Just(MomentKind::Instant),
+        Just(MomentKind::Local),
+        Just(MomentKind::Date)
+    ];
+    // What PostgreSQL can hold: 4713 BC to 294276 AD.
+    (kind, -2_440_588_i64..106_751_992, 0..MICROS_OF_DAY).prop_map(|(kind, days, micros)| {
+        let micros = if kind == MomentKind::Date { 0 } else { micros };
+        Moment::from_days(kind, days, micros)
+    })
 }
 
 proptest! {
@@ -17,6 +34,25 @@ proptest! {
         let json = value.to_json().to_string();
         let back = Scalar::from_json(&serde_json::from_str(&json).unwrap(), value.scalar_type());
         prop_assert_eq!(back.unwrap(), value);
+    }
+
+    #[test]
+    fn moments_are_ordered_by_time((a, b) in (-2_440_588_i64..106_751_992, -2_440_588_i64..106_751_992)) {
+        let at = |days| Moment::from_days(MomentKind::Local, days, 0);
+        prop_assert_eq!(at(a).cmp(&at(b)), a.cmp(&b));
+        prop_assert!(Moment::minus_infinity(MomentKind::Local) < at(a));
+        prop_assert!(at(a) < Moment::infinity(MomentKind::Local));
+    }
+
+    #[test]
+    fn decimals_are_ordered_by_value((a, b) in (any::<i64>(), any::<i64>()), scale in 0_usize..25) {
+        let decimal = |value: i64| {
+            let digits = format!("{:0>30}", value.unsigned_abs());
+            let (whole, fraction) = digits.split_at(30 - scale);
+            let sign = if value < 0 { "-" } else { "" };
+            Decimal::parse(&format!("{sign}{whole}.{fraction}")).unwrap()
+        };
+        prop_assert_eq!(decimal(a).cmp(&decimal(b)), a.cmp(&b));
     }
 
     #[test]
@@ -57,4 +93,98 @@ fn a_value_of_the_wrong_type_is_refused_and_named() {
         let error = Scalar::from_json(&value, as_type).unwrap_err().to_string();
         assert!(error.contains(json), "{error}");
     }
+}
+
+#[test]
+fn moments_are_read_as_they_are_written_everywhere() {
+    for (kind, text, expected) in [
+        (
+            MomentKind::Instant,
+            "2026-04-07T01:23:45.123456Z",
+            "2026-04-07T01:23:45.123456Z",
+        ),
+        (
+            MomentKind::Instant,
+            "2026-04-07 01:23:45z",
+            "2026-04-07T01:23:45.000000Z",
+        ),
+        (
+            MomentKind::Instant,
+            "2026-04-07T03:23:45.5+02:00",
+            "2026-04-07T01:23:45.500000Z",
+        ),
+        (
+            MomentKind::Local,
+            "2026-04-07T01:23",
+            "2026-04-07T01:23:00.000000",
+        ),
+        (
+            MomentKind::Local,
+            "2026-04-07",
+            "2026-04-07T00:00:00.000000",
+        ),
+        (
+            MomentKind::Local,
+            "0000-00-00 00:00:00",
+            "0000-00-00T00:00:00.000000",
+        ),
+        (MomentKind::Date, "-0043-03-15", "-0043-03-15"),
+        (MomentKind::Date, "+10000-01-01", "+10000-01-01"),
+        (MomentKind::Date, "infinity", "infinity"),
+        (MomentKind::Instant, "-infinity", "-infinity"),
+    ] {
+        assert_eq!(Moment::parse(kind, text).unwrap().to_string(), expected);
+    }
+    for (kind, text) in [
+        (MomentKind::Instant, "2026-04-07"),
+        (MomentKind::Instant, "2026-04-07T01:23:45"),
+        (MomentKind::Local, "2026-04-07T01:23:45Z"),
+        (MomentKind::Date, "2026-04-07T01:23:45"),
+        (MomentKind::Date, "2026-13-07"),
+        (MomentKind::Date, "26-01-07"),
+        (MomentKind::Local, "2026-04-07T01:23:45.1234567"),
+        (MomentKind::Local, "tomorrow"),
+    ] {
+        assert_eq!(Moment::parse(kind, text), None, "{text}");
+    }
+}
+
+#[test]
+fn what_stands_beside_the_numbers_has_its_place() {
+    let order = [
+        "-Infinity",
+        "-10",
+        "-1.5",
+        "0",
+        "0.09",
+        "0.1",
+        "1.10",
+        "2",
+        "10",
+        "Infinity",
+        "NaN",
+    ];
+    let decimals: Vec<_> = order
+        .iter()
+        .map(|text| Decimal::parse(text).unwrap())
+        .collect();
+    assert!(decimals.is_sorted());
+    assert_eq!(Decimal::parse("1.10"), Decimal::parse("01.1"));
+    assert_eq!(Decimal::parse("-0.0"), Decimal::parse("0"));
+    for text in ["", "-", ".", "1e5", "0x1", "1.2.3", " 1"] {
+        assert_eq!(Decimal::parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_position_without_types_takes_those_of_its_source() {
+    let plain = Position::new(
+        vec![Scalar::Text("2026-04-07T01:23:45.123456Z".into())],
+        vec![Scalar::Integer(12093)],
+    );
+    let later = Moment::parse(MomentKind::Instant, "2026-04-08T00:00:00Z").unwrap();
+    let typed = Position::new(vec![Scalar::Moment(later)], vec![Scalar::Integer(1)]);
+    assert!(plain.typed_like(&typed).unwrap() < typed);
+    let other = Position::new(vec![Scalar::Integer(1)], vec![Scalar::Integer(1)]);
+    assert_eq!(plain.typed_like(&other), None);
 }

@@ -383,6 +383,7 @@ fn tagged(scalar: &Scalar) -> String {
         Scalar::Integer(value) => format!("i:{value}"),
         Scalar::Text(value) => format!("t:{value}"),
         Scalar::Bytes(value) => format!("b:{}", BASE64.encode(value)),
+        other => format!("{}:{other}", other.scalar_type().name()),
     }
 }
 
@@ -392,7 +393,7 @@ fn untagged(text: &str) -> Result<Scalar, PositionError> {
         "i" => ScalarType::Integer,
         "t" => ScalarType::Text,
         "b" => ScalarType::Bytes,
-        other => return Err(PositionError::UnknownType(other.to_owned())),
+        name => ScalarType::from_name(name)?,
     };
     Scalar::from_json(&Value::from(value), as_type)
 }

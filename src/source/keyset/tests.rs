@@ -1,14 +1,30 @@
 use super::*;
 
 fn keyset(columns: &[&str], order: &[usize], filter: Option<&str>) -> Keyset {
+    keyset_of(Dialect::Sqlite, Some("BINARY"), columns, order, filter)
+}
+
+fn keyset_of(
+    dialect: Dialect,
+    collation: Option<&'static str>,
+    columns: &[&str],
+    order: &[usize],
+    filter: Option<&str>,
+) -> Keyset {
     Keyset {
-        dialect: Dialect::Sqlite,
+        dialect,
         from: From::Table {
             schema: "main".into(),
             table: "t".into(),
         },
         filter: filter.map(|filter| Fragment::parse(filter).unwrap()),
-        columns: columns.iter().map(|&name| name.to_owned()).collect(),
+        columns: columns
+            .iter()
+            .map(|&name| Column {
+                collation,
+                ..Column::plain(name.to_owned(), false)
+            })
+            .collect(),
         order: order.to_vec(),
         present: Vec::new(),
     }
@@ -17,30 +33,32 @@ fn keyset(columns: &[&str], order: &[usize], filter: Option<&str>) -> Keyset {
 #[test]
 fn a_page_is_one_range_per_column_of_the_order() {
     assert_eq!(
-        keyset(&["id", "c"], &[1, 0], None).page(true),
-        r#"SELECT "main"."t"."id", "main"."t"."c" FROM "main"."t" WHERE "main"."t"."c" COLLATE BINARY = ?1 AND "main"."t"."id" COLLATE BINARY > ?2
+        keyset(&["id", "c"], &[1, 0], None).page(true).sql,
+        r#"SELECT "main"."t"."id", "main"."t"."c" FROM "main"."t" WHERE "main"."t"."c" COLLATE BINARY = ? AND "main"."t"."id" COLLATE BINARY > ?
 UNION ALL
-SELECT "main"."t"."id", "main"."t"."c" FROM "main"."t" WHERE "main"."t"."c" COLLATE BINARY > ?1
+SELECT "main"."t"."id", "main"."t"."c" FROM "main"."t" WHERE "main"."t"."c" COLLATE BINARY > ?
 ORDER BY 2 COLLATE BINARY, 1 COLLATE BINARY
-LIMIT ?3"#
+LIMIT ?"#
     );
 }
 
 #[test]
 fn the_first_page_compares_nothing() {
     assert_eq!(
-        keyset(&["id"], &[0], None).page(false),
+        keyset(&["id"], &[0], None).page(false).sql,
         r#"SELECT "main"."t"."id" FROM "main"."t"
-ORDER BY 1 COLLATE BINARY
-LIMIT ?1"#
+ORDER BY "main"."t"."id" COLLATE BINARY
+LIMIT ?"#
     );
 }
 
 #[test]
 fn a_filter_cannot_reach_outside_its_parentheses() {
-    let sql = keyset(&["id"], &[0], Some("a = 1 OR b = 2 -- both")).page(true);
+    let sql = keyset(&["id"], &[0], Some("a = 1 OR b = 2 -- both"))
+        .page(true)
+        .sql;
     assert!(
-        sql.contains("> ?1 AND (\na = 1 OR b = 2\n)\nORDER BY"),
+        sql.contains("> ? AND (\na = 1 OR b = 2\n)\nORDER BY"),
         "{sql}"
     );
 }
@@ -64,4 +82,29 @@ fn an_index_leaves_out_what_every_index_ends_with() {
         keyset.index(|_| false).as_deref(),
         Some(r#"CREATE INDEX "main"."t_c_id" ON "t" ("c" COLLATE BINARY, "id" COLLATE BINARY)"#)
     );
+}
+
+#[test]
+fn every_database_gets_the_form_that_is_a_range_of_its_index() {
+    let page = |dialect| keyset_of(dialect, None, &["id", "a", "b"], &[1, 2, 0], None).page(true);
+    let postgres = page(Dialect::Postgres);
+    assert_eq!(
+        postgres.sql.split_once("WHERE ").unwrap().1,
+        r#"("main"."t"."a", "main"."t"."b", "main"."t"."id") > ($1, $2, $3)
+ORDER BY "main"."t"."a", "main"."t"."b", "main"."t"."id"
+LIMIT $4"#
+    );
+    assert_eq!(postgres.values, [0, 1, 2]);
+    let mysql = page(Dialect::MySql);
+    assert_eq!(
+        mysql
+            .sql
+            .replace("`main`.`t`.", "")
+            .split_once("WHERE ")
+            .unwrap()
+            .1,
+        "((`a` > ?) OR (`a` = ? AND `b` > ?) OR (`a` = ? AND `b` = ? AND `id` > ?))\n\
+         ORDER BY `a`, `b`, `id`\nLIMIT ?"
+    );
+    assert_eq!(mysql.values, [0, 0, 1, 0, 1, 2]);
 }

@@ -5,7 +5,7 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::fault::Faults;
 use super::page::Reading;
-use super::shape::Shape;
+use super::shape::SqliteShape;
 use crate::config::{NullPolicy, Rows, SourceConfig};
 use crate::model::position::{CursorKind, Scalar};
 use crate::source::names::shown;
@@ -14,7 +14,7 @@ use crate::source::{Description, Finding, Grade, SourceError};
 pub(super) async fn describe(
     config: &SourceConfig,
     connection: &mut SqliteConnection,
-    shape: &Shape,
+    shape: &SqliteShape,
 ) -> Result<Description, SourceError> {
     let faults = Faults {
         setting: &config.connection_name,
@@ -40,7 +40,10 @@ pub(super) async fn describe(
         finding(
             Grade::Pass,
             "columns",
-            format!("{} delivered; all that are named exist", shape.delivered),
+            format!(
+                "{} delivered; all that are named exist",
+                shape.shape.delivered
+            ),
         ),
         nulls(config.nulls, shape),
         unique(shape),
@@ -54,7 +57,7 @@ pub(super) async fn describe(
     );
     Ok(Description {
         server,
-        columns: shape.types.to_vec(),
+        columns: shape.shape.types.to_vec(),
         cursor_kind: kind,
         findings,
     })
@@ -63,11 +66,12 @@ pub(super) async fn describe(
 /// The steps that SQLite would take for a page in the middle.
 pub(super) async fn plan(
     connection: &mut SqliteConnection,
-    shape: &Shape,
+    shape: &SqliteShape,
 ) -> Result<Vec<String>, sqlx::Error> {
-    let sql = format!("EXPLAIN QUERY PLAN {}", shape.keyset.page(true));
+    let statement = shape.shape.keyset.page(true);
+    let sql = format!("EXPLAIN QUERY PLAN {}", statement.sql);
     let mut query = sqlx::query_as::<_, (i64, i64, i64, String)>(AssertSqlSafe(sql));
-    for _ in 0..=shape.keyset.order.len() {
+    for _ in 0..=statement.values.len() {
         query = query.bind(1_i64);
     }
     let steps = query.fetch_all(connection).await?;
@@ -88,13 +92,14 @@ fn finding(grade: Grade, subject: &'static str, text: String) -> Finding {
     }
 }
 
-fn nulls(policy: NullPolicy, shape: &Shape) -> Finding {
+fn nulls(policy: NullPolicy, shape: &SqliteShape) -> Finding {
     let nullable: Vec<_> = shape
+        .shape
         .keyset
         .order
         .iter()
-        .filter(|column| shape.columns[**column].declared.nullable)
-        .map(|column| shown(shape.name(*column)))
+        .filter(|column| shape.declared(**column).nullable)
+        .map(|column| shown(shape.shape.name(*column)))
         .collect();
     if nullable.is_empty() {
         return finding(Grade::Pass, "nulls", "cursor and key are never NULL".into());
@@ -107,12 +112,13 @@ fn nulls(policy: NullPolicy, shape: &Shape) -> Finding {
     finding(Grade::Warn, "nulls", text)
 }
 
-fn unique(shape: &Shape) -> Finding {
+fn unique(shape: &SqliteShape) -> Finding {
     let names: Vec<_> = shape
+        .shape
         .keyset
         .order
         .iter()
-        .map(|at| shape.name(*at))
+        .map(|at| shape.shape.name(*at))
         .collect();
     let proven = shape
         .table
@@ -133,7 +139,7 @@ fn unique(shape: &Shape) -> Finding {
     )
 }
 
-fn index(shape: &Shape, plan: &[String]) -> Finding {
+fn index(shape: &SqliteShape, plan: &[String]) -> Finding {
     if is_served(plan) {
         let searches = plan.iter().filter(|step| step.starts_with("SEARCH"));
         let searches: Vec<_> = searches.map(String::as_str).collect();
@@ -141,7 +147,7 @@ fn index(shape: &Shape, plan: &[String]) -> Finding {
         return finding(Grade::Pass, "index", text);
     }
     let is_view = shape.table.as_ref().is_none_or(|table| table.is_view);
-    let remedy = match shape.keyset.index(|at| shape.columns[at].declared.is_rowid) {
+    let remedy = match shape.shape.keyset.index(|at| shape.declared(at).is_rowid) {
         Some(index) if !is_view => index,
         _ => "an index on the cursor and key columns of the tables behind it is needed".into(),
     };
@@ -178,8 +184,8 @@ fn query_words(config: &SourceConfig) -> Vec<Finding> {
 }
 
 /// SQLite has one writer at a time, so only cursors drawn outside the write lock come late.
-fn late(shape: &Shape, kind: CursorKind) -> Option<Finding> {
-    let [cursor] = shape.cursor.as_slice() else {
+fn late(shape: &SqliteShape, kind: CursorKind) -> Option<Finding> {
+    let [cursor] = shape.shape.cursor.as_slice() else {
         return None;
     };
     let zone = match kind {
@@ -193,7 +199,7 @@ fn late(shape: &Shape, kind: CursorKind) -> Option<Finding> {
         CursorKind::Text => {
             "text is ordered by its bytes, so '10' comes before '9' and 'B' before 'a'; a row whose cursor sorts below the checkpoint is not seen".into()
         }
-        _ if shape.columns[*cursor].declared.is_rowid
+        _ if shape.declared(*cursor).is_rowid
             && shape.table.as_ref().is_some_and(|table| !table.autoincrement) =>
         {
             "without AUTOINCREMENT the id of a deleted last row is given again, and the new row is not seen".into()
@@ -203,17 +209,14 @@ fn late(shape: &Shape, kind: CursorKind) -> Option<Finding> {
     Some(finding(Grade::Warn, "late rows", text))
 }
 
-fn cursor_kind(shape: &Shape, sample: Option<&Scalar>) -> CursorKind {
-    let [cursor] = shape.cursor.as_slice() else {
+fn cursor_kind(shape: &SqliteShape, sample: Option<&Scalar>) -> CursorKind {
+    let [cursor] = shape.shape.cursor.as_slice() else {
         return CursorKind::Composite;
     };
     match sample {
         Some(sample) => CursorKind::of(std::slice::from_ref(sample)),
         None => {
-            let declared = shape.columns[*cursor]
-                .declared
-                .declared
-                .to_ascii_uppercase();
+            let declared = shape.declared(*cursor).declared.to_ascii_uppercase();
             match declared {
                 name if name.contains("INT") => CursorKind::Integer,
                 name if name.contains("DATE") || name.contains("TIME") => {

@@ -1,53 +1,36 @@
-//! The configuration, verified against the catalogue: from here on every name exists.
+//! The configuration, verified against SQLite's catalogue: from here on every name exists.
 
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::catalogue::{self, Declared, Table};
 use super::fault::Faults;
-use super::json;
 use super::value::{Hint, Stored};
 use crate::config::{NullPolicy, Rows, SourceConfig};
-use crate::model::position::{Position, Scalar};
+use crate::model::position::Scalar;
+use crate::source::SourceError;
 use crate::source::fragment::Fragment;
-use crate::source::keyset::{Dialect, From, Keyset};
+use crate::source::keyset::{Column, Dialect, From, Keyset};
 use crate::source::names;
-use crate::source::{SourceError, Types};
+use crate::source::shape::{Codec, Named, Selection, Shape, Unplaced};
 
-/// How rows are selected and encoded, as of one version of the schema.
+/// A shape, and what only SQLite knows about it.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct SqliteShape {
     pub(super) schema_version: i64,
-    pub(super) keyset: Keyset,
-    /// In the order of the keyset's columns.
-    pub(super) columns: Vec<Encoded>,
-    /// How many of the columns are delivered as data; those behind them are only for the order.
-    pub(super) delivered: usize,
-    pub(super) cursor: Vec<usize>,
-    pub(super) key: Vec<usize>,
+    pub(super) shape: Shape<SqliteCodec>,
     pub(super) table: Option<Table>,
-    pub(super) types: Types,
+}
+
+#[derive(Debug)]
+pub(super) struct SqliteCodec {
+    /// In the order of the keyset's columns.
+    pub(super) columns: Vec<(Declared, Hint)>,
     /// Text in another encoding is ordered by that encoding's bytes.
     text_has_order: bool,
 }
 
-#[derive(Debug)]
-pub(super) struct Encoded {
-    pub(super) declared: Declared,
-    pub(super) hint: Hint,
-    /// `"name":`
-    label: Vec<u8>,
-}
-
-/// Why a row has no position.
-#[derive(Debug)]
-pub(super) enum Unplaced {
-    Null { column: usize },
-    Unordered { column: usize },
-    Unreadable(sqlx::Error),
-}
-
-impl Shape {
+impl SqliteShape {
     pub(super) async fn load(
         config: &SourceConfig,
         connection: &mut SqliteConnection,
@@ -78,220 +61,106 @@ impl Shape {
                 (From::Table { schema, table }, Some(found), columns)
             }
             Rows::Query(query) => {
-                let query = fragment("source.query", query)?;
+                let query = Fragment::of_setting("source.query", query)?;
                 let columns = catalogue::query_columns(connection, query.sql())
                     .await
                     .map_err(|error| faults.of("source.query", error))?;
                 (From::Query(query), None, columns)
             }
         };
-        let mut columns = Columns {
-            known,
-            taken: Vec::new(),
-        };
-        match &config.columns {
-            Some(names) => {
-                for name in names {
-                    columns.take(name)?;
-                }
-            }
-            None => columns.taken = columns.known.clone(),
-        }
-        let delivered = columns.taken.len();
-        let cursor = columns.take_all(&config.cursor)?;
-        let key = columns.take_all(&config.key)?;
-        let mut order = cursor.clone();
-        order.extend(key.iter().filter(|column| !cursor.contains(column)));
+        let selection = Selection::of(config, &known)?;
+        let order = selection.order();
         let present = match config.nulls {
             NullPolicy::Fail => Vec::new(),
             NullPolicy::Ignore => {
-                let nullable = |column: &usize| columns.taken[*column].nullable;
+                let nullable = |column: &usize| selection.taken[*column].nullable;
                 order.iter().copied().filter(nullable).collect()
             }
         };
         let filter = config.filter.as_deref();
+        let column = |column: &Declared| Column {
+            collation: Some("BINARY"),
+            ..Column::plain(column.name.clone(), column.nullable)
+        };
+        let keyset = Keyset {
+            dialect: Dialect::Sqlite,
+            from,
+            filter: filter
+                .map(|text| Fragment::of_setting("source.filter", text))
+                .transpose()?,
+            columns: selection.taken.iter().map(column).collect(),
+            order,
+            present,
+        };
+        let hinted = |column: &Declared| (column.clone(), Hint::from_declared(&column.declared));
+        let codec = SqliteCodec {
+            columns: selection.taken.iter().map(hinted).collect(),
+            text_has_order: encoding == "UTF-8",
+        };
+        let types = selection.taken[..selection.delivered]
+            .iter()
+            .map(|column| (column.name.clone(), column.declared.clone()))
+            .collect();
         Ok(Self {
             schema_version,
-            keyset: Keyset {
-                dialect: Dialect::Sqlite,
-                from,
-                filter: filter
-                    .map(|text| fragment("source.filter", text))
-                    .transpose()?,
-                columns: columns
-                    .taken
-                    .iter()
-                    .map(|column| column.name.clone())
-                    .collect(),
-                order,
-                present,
-            },
-            types: columns.taken[..delivered]
-                .iter()
-                .map(|column| (column.name.clone(), column.declared.clone()))
-                .collect(),
-            columns: columns.taken.into_iter().map(Encoded::new).collect(),
-            delivered,
-            cursor,
-            key,
+            shape: Shape::new(&selection, keyset, codec, types),
             table,
-            text_has_order: encoding == "UTF-8",
         })
     }
 
-    pub(super) fn position(&self, row: &SqliteRow) -> Result<Position, Unplaced> {
-        Ok(Position::new(
-            self.scalars(row, &self.cursor)?,
-            self.scalars(row, &self.key)?,
-        ))
+    pub(super) fn declared(&self, column: usize) -> &Declared {
+        &self.shape.codec.columns[column].0
     }
+}
 
-    fn scalars(&self, row: &SqliteRow, columns: &[usize]) -> Result<Vec<Scalar>, Unplaced> {
-        columns
-            .iter()
-            .map(|&column| {
-                let stored = stored(row, column).map_err(Unplaced::Unreadable)?;
-                match stored.scalar() {
-                    Some(Scalar::Text(_)) if !self.text_has_order => {
-                        Err(Unplaced::Unordered { column })
-                    }
-                    Some(scalar) => Ok(scalar),
-                    None if stored == Stored::Null => Err(Unplaced::Null { column }),
-                    None => Err(Unplaced::Unordered { column }),
-                }
-            })
-            .collect()
+impl Named for Declared {
+    fn name(&self) -> &str {
+        &self.name
     }
+}
 
-    /// The values of the order's columns, for the parameters of a page.
-    pub(super) fn bound(&self, after: &Position) -> Result<Vec<Scalar>, SourceError> {
-        let expected = (self.cursor.len(), self.key.len());
-        if (after.cursor().len(), after.key().len()) != expected {
-            return Err(SourceError::Mismatch {
-                what: format!(
-                    "the checkpoint {after} does not have {} cursor and {} key value(s)",
-                    expected.0, expected.1
-                ),
-                remedy: "it was made with another cursor or key; reset the poller".into(),
-            });
-        }
-        let key = self.key.iter().zip(after.key());
-        let rest = key.filter(|(column, _)| !self.cursor.contains(column));
-        Ok(after
-            .cursor()
-            .iter()
-            .chain(rest.map(|(_, scalar)| scalar))
-            .cloned()
-            .collect())
-    }
+impl Codec for SqliteCodec {
+    type Row = SqliteRow;
 
-    pub(super) fn write_cursor(&self, row: &SqliteRow, out: &mut Vec<u8>) {
-        match self.cursor.as_slice() {
-            [single] => self.write(row, *single, out),
-            several => list(out, b"[]", several, |out, column| {
-                self.write(row, *column, out)
-            }),
+    const ORDERED: &'static str = "integers, UTF-8 text (in a UTF-8 database) or blobs";
+
+    fn scalar(&self, row: &SqliteRow, column: usize) -> Result<Scalar, Unplaced> {
+        let stored = stored(row, column).map_err(Unplaced::Unreadable)?;
+        match stored.scalar() {
+            Some(Scalar::Text(_)) if !self.text_has_order => Err(Unplaced::Unordered { column }),
+            Some(scalar) => Ok(scalar),
+            None if stored == Stored::Null => Err(Unplaced::Null { column }),
+            None => Err(Unplaced::Unordered { column }),
         }
     }
 
-    pub(super) fn write_key(&self, row: &SqliteRow, out: &mut Vec<u8>) {
-        list(out, b"{}", &self.key, |out, column| {
-            self.write_member(row, *column, out);
-        });
-    }
-
-    pub(super) fn write_data(&self, row: &SqliteRow, out: &mut Vec<u8>) {
-        list(out, b"{}", 0..self.delivered, |out, column| {
-            self.write_member(row, column, out);
-        });
-    }
-
-    fn write_member(&self, row: &SqliteRow, column: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.columns[column].label);
-        self.write(row, column, out);
-    }
-
-    /// The row was checked by [`Shape::readable`]; nothing is left to fail.
-    fn write(&self, row: &SqliteRow, column: usize, out: &mut Vec<u8>) {
-        stored(row, column)
-            .unwrap_or(Stored::Null)
-            .write(self.columns[column].hint, out);
-    }
-
-    /// Every value can be decoded, so that none is ever replaced by NULL on its way out.
-    pub(super) fn readable(&self, row: &SqliteRow) -> Result<(), sqlx::Error> {
+    fn readable(&self, row: &SqliteRow) -> Result<(), sqlx::Error> {
         (0..self.columns.len()).try_for_each(|column| stored(row, column).map(drop))
     }
 
-    pub(super) fn name(&self, column: usize) -> &str {
-        &self.columns[column].declared.name
+    fn write(&self, row: &SqliteRow, column: usize, out: &mut Vec<u8>) {
+        stored(row, column)
+            .unwrap_or(Stored::Null)
+            .write(self.columns[column].1, out);
     }
-}
 
-impl Encoded {
-    fn new(declared: Declared) -> Self {
-        let mut label = Vec::new();
-        json::string(&declared.name, &mut label);
-        label.push(b':');
-        Self {
-            hint: Hint::from_declared(&declared.declared),
-            declared,
-            label,
+    fn is_set(&self, row: &SqliteRow, column: usize) -> bool {
+        !matches!(
+            stored(row, column),
+            Ok(Stored::Null | Stored::Integer(0) | Stored::Text("")) | Err(_)
+        )
+    }
+
+    /// SQLite has no types of columns, so a position is what was read; but for positions of other
+    /// writers, whose moments are our text.
+    fn bindable(&self, _: usize, scalar: &Scalar) -> Option<Scalar> {
+        match scalar {
+            Scalar::Integer(_) | Scalar::Text(_) | Scalar::Bytes(_) => Some(scalar.clone()),
+            Scalar::Decimal(_) | Scalar::Float(_) | Scalar::Moment(_) => None,
         }
     }
 }
 
-/// Columns that exist, and those of them that are selected.
-struct Columns {
-    known: Vec<Declared>,
-    taken: Vec<Declared>,
-}
-
-impl Columns {
-    fn take(&mut self, name: &str) -> Result<usize, SourceError> {
-        if let Some(at) = self.taken.iter().position(|column| column.name == name) {
-            return Ok(at);
-        }
-        let Some(found) = self.known.iter().find(|column| column.name == name) else {
-            let others: Vec<_> = self
-                .known
-                .iter()
-                .map(|column| column.name.clone())
-                .collect();
-            return Err(names::missing("column", name, "the source", &others));
-        };
-        self.taken.push(found.clone());
-        Ok(self.taken.len() - 1)
-    }
-
-    fn take_all(&mut self, names: &[String]) -> Result<Vec<usize>, SourceError> {
-        names.iter().map(|name| self.take(name)).collect()
-    }
-}
-
-pub(super) fn stored(row: &SqliteRow, column: usize) -> Result<Stored<'_>, sqlx::Error> {
+fn stored(row: &SqliteRow, column: usize) -> Result<Stored<'_>, sqlx::Error> {
     Stored::read(row.try_get_raw(column)?)
-}
-
-fn fragment(setting: &str, text: &str) -> Result<Fragment, SourceError> {
-    Fragment::parse(text).map_err(|fault| SourceError::Mismatch {
-        what: format!("{setting} {fault}"),
-        remedy: "write one plain SELECT, or one condition".into(),
-    })
-}
-
-fn list<T>(
-    out: &mut Vec<u8>,
-    brackets: &[u8; 2],
-    items: impl IntoIterator<Item = T>,
-    mut write: impl FnMut(&mut Vec<u8>, T),
-) {
-    out.push(brackets[0]);
-    for (index, item) in items.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write(out, item);
-    }
-    out.push(brackets[1]);
 }

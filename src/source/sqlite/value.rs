@@ -4,12 +4,11 @@
 //! declared type is a hint. A hint is applied per column, so that a column's integers are always
 //! numbers or always strings.
 
-use data_encoding::BASE64;
 use sqlx::sqlite::SqliteValueRef;
 use sqlx::{Decode, Sqlite, TypeInfo, ValueRef};
 
-use super::json;
 use crate::model::position::Scalar;
+use crate::source::json;
 
 /// What a declared type adds to the storage class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,45 +81,20 @@ impl<'r> Stored<'r> {
             (Self::Integer(0), Hint::Boolean) => out.extend_from_slice(b"false"),
             (Self::Integer(1), Hint::Boolean) => out.extend_from_slice(b"true"),
             (Self::Integer(value), Hint::WideInteger) => {
-                out.push(b'"');
-                integer(value, out);
-                out.push(b'"');
+                json::quoted_integer(value, out);
             }
-            (Self::Integer(value), _) => integer(value, out),
-            (Self::Real(value), _) => real(value, out),
+            (Self::Integer(value), _) => json::integer(value, out),
+            (Self::Real(value), _) => json::float(value, out),
             (Self::Text(value), Hint::Json) if json::is_embeddable(value) => {
                 out.extend_from_slice(value.trim_ascii().as_bytes());
             }
             (Self::Text(value), _) => json::string(value, out),
             (Self::BrokenText(value), _) => {
-                out.extend_from_slice(b"{\"base64\":");
-                base64(value, out);
-                out.push(b'}');
+                json::broken_text(value, out);
             }
-            (Self::Blob(value), _) => base64(value, out),
+            (Self::Blob(value), _) => json::base64(value, out),
         }
     }
-}
-
-fn integer(value: i64, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-}
-
-/// The shortest digits that read back as the same double; JSON has no infinities.
-fn real(value: f64, out: &mut Vec<u8>) {
-    if value.is_finite() {
-        json::number(value, out);
-    } else {
-        json::string(if value > 0.0 { "Infinity" } else { "-Infinity" }, out);
-    }
-}
-
-fn base64(value: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    let start = out.len();
-    out.resize(start + BASE64.encode_len(value.len()), 0);
-    BASE64.encode_mut(value, &mut out[start..]);
-    out.push(b'"');
 }
 
 #[cfg(test)]

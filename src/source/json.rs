@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use data_encoding::BASE64;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Stored documents nested deeper are sent as strings: an event puts them a few levels deeper, and
@@ -12,8 +13,61 @@ pub(super) fn string(value: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("a vector takes any string");
 }
 
-pub(super) fn number(value: f64, out: &mut Vec<u8>) {
+fn number(value: f64, out: &mut Vec<u8>) {
     serde_json::to_writer(out, &value).expect("a vector takes any number");
+}
+
+pub(super) fn integer(value: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// An integer of a column whose values may be past what readers that parse doubles keep exact.
+pub(super) fn quoted_integer(value: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.push(b'"');
+    integer(value, out);
+    out.push(b'"');
+}
+
+/// The shortest digits that read back as the same double; JSON has no NaN and no infinities.
+pub(super) fn float(value: f64, out: &mut Vec<u8>) {
+    if value.is_finite() {
+        number(value, out);
+    } else if value.is_nan() {
+        string("NaN", out);
+    } else {
+        string(if value > 0.0 { "Infinity" } else { "-Infinity" }, out);
+    }
+}
+
+pub(super) fn base64(value: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    let start = out.len();
+    out.resize(start + BASE64.encode_len(value.len()), 0);
+    BASE64.encode_mut(value, &mut out[start..]);
+    out.push(b'"');
+}
+
+/// Text that is not UTF-8 can only be sent as its bytes; the object says so, value by value.
+pub(super) fn broken_text(value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"base64\":");
+    base64(value, out);
+    out.push(b'}');
+}
+
+pub(super) fn list<T>(
+    out: &mut Vec<u8>,
+    brackets: &[u8; 2],
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
+    out.push(brackets[0]);
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(brackets[1]);
 }
 
 /// Whether text is JSON that every reader takes: no lone surrogates, no number beyond a double, not
