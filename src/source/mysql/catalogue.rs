@@ -240,7 +240,7 @@ pub(super) async fn query_columns(
             .iter()
             .find(|found| found.name == *origin.name);
         columns.push(match found {
-            Some(found) if kind::Kind::of(found).takes(column.type_info()) => Described {
+            Some(found) if kind::describes(found, column.type_info()) => Described {
                 name: arriving.name,
                 nullable: true,
                 // What the query makes of it may compare differently.

@@ -247,20 +247,25 @@ impl MySqlCodec {
         at: usize,
         column: usize,
     ) -> Result<Scalar, Unplaced> {
-        let kind = self.columns[column].kind;
+        let &Typed { kind, order, .. } = &self.columns[column];
         match read(kind, row, at).map_err(Unplaced::Unreadable)? {
             Value::Null => Err(Unplaced::Null { column }),
             value => value
                 .scalar(kind)
-                .filter(is_sorted)
+                .filter(|scalar| is_sorted(order, scalar))
                 .ok_or(Unplaced::Unordered { column }),
         }
     }
 }
 
-fn is_sorted(scalar: &Scalar) -> bool {
+/// Whether the server's sort, when no index serves, tells the value from all others. It pads text
+/// with NUL even in collations that do not pad, so that it takes `'a'` and `'a\0'` for equal there.
+fn is_sorted(order: Order, scalar: &Scalar) -> bool {
     match scalar {
-        Scalar::Text(text) => text.len() <= SORTED_BYTES,
+        Scalar::Text(text) => {
+            let padded = order == Order::Native && text.ends_with('\0');
+            text.len() <= SORTED_BYTES && !padded
+        }
         Scalar::Bytes(bytes) => bytes.len() <= SORTED_BYTES,
         _ => true,
     }

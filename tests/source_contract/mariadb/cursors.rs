@@ -35,7 +35,7 @@ fn cases() -> Vec<(&'static str, Vec<&'static str>)> {
         ("DATETIME(6)", vec!["'2026-01-01 00:00:00'", "'2026-01-01 00:00:00.000001'", "'2026-01-01 00:00:00.999999'", "'2026-01-01 00:00:01'"]),
         ("TIMESTAMP", vec!["'0000-00-00 00:00:00'", "'1970-01-01 00:00:01'", "'2026-03-29 01:30:00'", "'2026-03-29 02:30:00'", "'2026-10-25 02:30:00'"]),
         ("TIMESTAMP(6)", vec!["'2026-01-01 00:00:00.000001'", "'2026-01-01 00:00:00.000002'", "'2038-01-19 03:14:07.999999'"]),
-        ("VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin", TEXT.to_vec()),
+        ("VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin", without_nul()),
         ("VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", TEXT.to_vec()),
         ("VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", TEXT.to_vec()),
         ("VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_ci", TEXT.to_vec()),
@@ -58,6 +58,12 @@ const TEXT: [&str; 14] = [
     "''", "'\\0'", "' '", "'A'", "'B'", "'a'", "'a\\t'", "'a '", "'aa'", "'b'", "'ß'", "'é'", "'😀'",
     "'😀 '",
 ];
+
+/// The server sorts `''` and `'\0'` as equal in this collation.
+fn without_nul() -> Vec<&'static str> {
+    let texts = TEXT.into_iter();
+    texts.filter(|text| *text != "'\\0'").collect()
+}
 
 #[tokio::test]
 async fn every_ordered_type_is_read_in_order_over_pages_of_one() {
