@@ -26,7 +26,7 @@ pub use app::{App, Function, FunctionPollers};
 pub use connection::Connection;
 pub use fault::{Fault, Place};
 pub use fingerprint::{definition, fingerprint};
-pub use parse::{connection, table_name};
+pub use parse::table_name;
 pub use schema::schema;
 pub use settings::{SettingError, Settings};
 

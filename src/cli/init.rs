@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::{complain, fail, local_app, say};
-use crate::config::{self, Rows, Settings};
+use crate::config::{self, Connection, Rows, Settings};
 use crate::local::schedule::Schedule;
 use crate::source::survey::{Survey, survey};
 use proposal::{Proposal, Wanted, is_indexed, propose};
@@ -74,8 +74,8 @@ impl Init {
             .map_err(|error| format!("--schedule {:?}: {error}", self.schedule))?;
         let settings = local_app::settings(&self.app).map_err(|error| error.to_string())?;
         let root = std::path::absolute(&self.app).unwrap_or_else(|_| self.app.clone());
-        let connection = config::connection(&root, &settings, &self.connection)
-            .map_err(|fault| format!("--connection {}; {}", fault.problem, fault.hint))?;
+        let connection = Connection::resolve(&settings, &root, &self.connection)
+            .map_err(|refusal| format!("--connection: {refusal}"))?;
         let Some(Rows::Table { schema, table }) = config::table_name(&self.table) else {
             return Err(format!(
                 "--table {:?} is not the name of a table: write table or schema.table; put a part \

@@ -13,9 +13,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use super::fault::{Fault, Faults, Place};
+pub(super) use connection::named as connection;
+
+use super::fault::{Faults, Place};
 use super::settings::{SettingError, Settings};
-use super::{Connection, Poller, Rows, SinkConfig, human, raw};
+use super::{Poller, Rows, SinkConfig, human, raw};
 
 /// Nothing that a poller waits for is longer; far beyond it, adding to a time would overflow.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -26,22 +28,6 @@ pub(super) struct Reader<'a> {
     /// The app root, canonical.
     pub(super) root: &'a Path,
     pub(super) faults: &'a mut Faults,
-}
-
-/// The connection that an app setting holds, for commands that have no function.json yet.
-pub fn connection(root: &Path, settings: &Settings, name: &str) -> Result<Connection, Fault> {
-    let mut faults = Faults::of(Path::new("local.settings.json"));
-    let mut reader = Reader {
-        settings,
-        root,
-        faults: &mut faults,
-    };
-    let named = connection::connection(&mut reader, &Place::root(), name);
-    match (named, faults.into_vec().pop()) {
-        (Some(named), _) => Ok(named.connection),
-        (None, Some(fault)) => Err(fault),
-        (None, None) => unreachable!("nothing is refused without a fault"),
-    }
 }
 
 /// `table` or `schema.table`, as a poller names it; `None` if it is neither.

@@ -5,6 +5,7 @@
 //!
 //! - PostgreSQL: row values, `(a, b) > (x, y)`.
 //! - MySQL and MariaDB: `a > x OR (a = x AND b > y)`; row values make them read the whole index.
+//!   Text is in no index in our order, so pages of it end at an `edge`.
 //! - SQLite: a union of one branch per column, equal in the columns before and greater in this one.
 //!   It scans the whole index for row values once a collation is named, and the collation must be
 //!   named for the order to be that of `Position`.
@@ -12,6 +13,7 @@
 //! Columns are always qualified: SQLite reads an unknown `"name"` as a string, never `t."name"`.
 
 mod arm;
+mod edge;
 mod index;
 
 use std::fmt::Write as _;
@@ -44,6 +46,9 @@ pub(super) struct Column {
     pub(super) wrapped: (&'static str, &'static str),
     /// Named where the column is compared or ordered, so that text is ordered by byte.
     pub(super) collation: Option<&'static str>,
+    /// What is written around the name where the column is compared or ordered, because no index
+    /// has it in our order.
+    pub(super) converted: Option<(&'static str, &'static str)>,
     /// The type that a parameter is cast to, so that it is compared as what the column is.
     pub(super) cast: Option<String>,
 }
@@ -95,6 +100,7 @@ impl Column {
             nullable,
             wrapped: ("", ""),
             collation: None,
+            converted: None,
             cast: None,
         }
     }
@@ -104,6 +110,15 @@ impl Column {
 enum Direction {
     Ascending,
     Descending,
+}
+
+impl Direction {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Ascending => "",
+            Self::Descending => " DESC",
+        }
+    }
 }
 
 impl Keyset {
@@ -134,10 +149,7 @@ impl Keyset {
                 .collect(),
             Dialect::Sqlite | Dialect::MySql => Vec::new(),
         };
-        if below {
-            let cursor = main.compared(self.order[0]);
-            conditions.push(format!("{cursor} < {}", main.value(0, &mut parameters)));
-        }
+        conditions.extend(below.then(|| main.below(&mut parameters)));
         let order = self.order_by(Direction::Descending, |at| main.column(at));
         let sql = format!("{}{order}\nLIMIT 1", main.select(&conditions));
         parameters.finish(sql)
@@ -231,10 +243,7 @@ impl Keyset {
     }
 
     fn order_by(&self, direction: Direction, term: impl Fn(usize) -> String) -> String {
-        let suffix = match direction {
-            Direction::Ascending => "",
-            Direction::Descending => " DESC",
-        };
+        let suffix = direction.suffix();
         let terms: Vec<_> = self
             .order
             .iter()
@@ -246,9 +255,10 @@ impl Keyset {
 
 impl Column {
     fn collated(&self, term: String) -> String {
-        match self.collation {
-            Some(collation) => format!("{term} COLLATE {collation}"),
-            None => term,
+        match (self.collation, self.converted) {
+            (Some(collation), _) => format!("{term} COLLATE {collation}"),
+            (None, Some((before, after))) => format!("{before}{term}{after}"),
+            (None, None) => term,
         }
     }
 }

@@ -14,6 +14,9 @@ pub(super) struct Arm<'a> {
     present: &'a [usize],
     /// What its columns are called, where that is not what the source calls them.
     names: Option<&'a [Option<String>]>,
+    /// Joined to nothing: a column that this arm lacks is that of the source, NULL and of its type.
+    /// MySQL gives a union other types when one side of it is a bare NULL.
+    beside: Option<&'a From>,
     /// Selected behind the columns, to tell the arms apart.
     mark: Option<&'static str>,
 }
@@ -28,6 +31,7 @@ impl Keyset {
             order: &self.order,
             present: &self.present,
             names: None,
+            beside: None,
             mark: self.tombstones.as_ref().map(|_| "0"),
         }
     }
@@ -39,6 +43,7 @@ impl Keyset {
             filter: None,
             present: &[],
             names: Some(&tombstones.names),
+            beside: (self.dialect == Dialect::MySql).then_some(&self.from),
             mark: Some("1"),
             ..self.main()
         });
@@ -49,12 +54,16 @@ impl Keyset {
 impl Arm<'_> {
     pub(super) fn select(&self, conditions: &[String]) -> String {
         let mut columns: Vec<_> = (0..self.columns.len())
-            .map(|at| match self.name(at) {
-                Some(_) => {
-                    let (before, after) = self.columns[at].wrapped;
-                    format!("{before}{}{after}", self.column(at))
+            .map(|at| {
+                let (before, after) = self.columns[at].wrapped;
+                match (self.name(at), self.beside) {
+                    (Some(_), _) => format!("{before}{}{after}", self.column(at)),
+                    (None, Some(source)) => {
+                        let column = self.dialect.quote(&self.columns[at].name);
+                        format!("{before}{}.{column}{after}", self.qualified(source))
+                    }
+                    (None, None) => "NULL".to_owned(),
                 }
-                None => "NULL".to_owned(),
             })
             .collect();
         if let Some(mark) = self.mark {
@@ -65,8 +74,7 @@ impl Arm<'_> {
             columns.push(format!("{mark} AS mark"));
         }
         let mut conditions = conditions.to_vec();
-        let present = self.present.iter();
-        conditions.extend(present.map(|column| format!("{} IS NOT NULL", self.column(*column))));
+        conditions.extend(self.presence());
         format!(
             "SELECT {} {}",
             columns.join(", "),
@@ -74,12 +82,20 @@ impl Arm<'_> {
         )
     }
 
+    pub(super) fn presence(&self) -> impl Iterator<Item = String> {
+        let present = self.present.iter();
+        present.map(|column| format!("{} IS NOT NULL", self.column(*column)))
+    }
+
     /// Line breaks end a comment that the fragment may still hold in its last line.
     pub(super) fn rows_where(&self, conditions: &[String]) -> String {
-        let mut sql = match self.from {
-            From::Table { .. } => format!("FROM {}", self.qualifier()),
-            From::Query(query) => format!("FROM (\n{}\n) AS {}", query.sql(), self.qualifier()),
-        };
+        let mut sql = format!("FROM {}", self.rows(self.from));
+        if let Some(source) = self.beside {
+            push(
+                &mut sql,
+                format_args!(" LEFT JOIN {} ON FALSE", self.rows(source)),
+            );
+        }
         let filter = self
             .filter
             .iter()
@@ -101,13 +117,22 @@ impl Arm<'_> {
                     .collect();
                 format!("({}) > ({})", columns.join(", "), values.join(", "))
             }
-            Dialect::MySql | Dialect::Sqlite => {
-                let branches: Vec<_> = (1..=self.order.len())
-                    .map(|width| self.branch(width, parameters).join(" AND "))
-                    .collect();
-                format!("(({}))", branches.join(") OR ("))
-            }
+            Dialect::MySql | Dialect::Sqlite => self.behind_in(self.order.len(), parameters),
         }
+    }
+
+    /// Greater than the position in the first `width` columns of the order.
+    pub(super) fn behind_in(&self, width: usize, parameters: &mut Parameters) -> String {
+        let branches: Vec<_> = (1..=width)
+            .map(|width| self.branch(width, parameters).join(" AND "))
+            .collect();
+        format!("(({}))", branches.join(") OR ("))
+    }
+
+    /// A cursor that is less than the position's.
+    pub(super) fn below(&self, parameters: &mut Parameters) -> String {
+        let cursor = self.compared(self.order[0]);
+        format!("{cursor} < {}", self.value(0, parameters))
     }
 
     /// Equal in the first `width - 1` columns of the order and greater in the next.
@@ -133,7 +158,11 @@ impl Arm<'_> {
     /// The parameter that is the position's value at a place of the order.
     pub(super) fn value(&self, place: usize, parameters: &mut Parameters) -> String {
         let parameter = parameters.value(place);
-        match &self.columns[self.order[place]].cast {
+        self.cast(self.order[place], parameter)
+    }
+
+    pub(super) fn cast(&self, column: usize, parameter: String) -> String {
+        match &self.columns[column].cast {
             Some(cast) => format!("CAST({parameter} AS {cast})"),
             None => parameter,
         }
@@ -145,7 +174,7 @@ impl Arm<'_> {
 
     pub(super) fn column(&self, index: usize) -> String {
         let name = self.name(index).unwrap_or_default();
-        format!("{}.{}", self.qualifier(), self.dialect.quote(name))
+        format!("{}.{}", self.qualified(self.from), self.dialect.quote(name))
     }
 
     fn name(&self, index: usize) -> Option<&str> {
@@ -155,8 +184,15 @@ impl Arm<'_> {
         }
     }
 
-    fn qualifier(&self) -> String {
-        match self.from {
+    fn rows(&self, from: &From) -> String {
+        match from {
+            From::Table { .. } => self.qualified(from),
+            From::Query(query) => format!("(\n{}\n) AS {}", query.sql(), self.qualified(from)),
+        }
+    }
+
+    fn qualified(&self, from: &From) -> String {
+        match from {
             From::Table { schema, table } => {
                 format!(
                     "{}.{}",
