@@ -19,6 +19,7 @@ mod shape;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use app::{App, Function, FunctionPollers};
@@ -28,6 +29,7 @@ pub use fingerprint::fingerprint;
 pub use schema::schema;
 pub use settings::{SettingError, Settings};
 
+use crate::azure::connection::ServiceEndpoint;
 use secret::SecretUrl;
 
 /// One poller, ready to run.
@@ -119,6 +121,11 @@ pub struct LeaseTimes {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateConfig {
+    /// Production: a container of a storage account.
+    Blob {
+        endpoint: Arc<ServiceEndpoint>,
+        container: String,
+    },
     /// Embedded: a directory outside the app root. Refused on Azure.
     File { directory: PathBuf },
 }

@@ -21,6 +21,7 @@
 //! - [`model`]: positions, events, the state document and its legal transitions, pure
 //! - [`clock`], [`stop`], [`telemetry`]: time and entropy, the wish to stop, what is said meanwhile
 
+pub mod azure;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -1,6 +1,7 @@
 //! Where state is kept: documents that change only by compare-and-swap, and plain objects beside
 //! them.
 
+pub mod blob;
 pub mod file;
 pub mod key;
 pub mod memory;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 
 use crate::model::lease::StoreClock;
 
+pub use blob::BlobStore;
 pub use file::FileStore;
 pub use key::StoreKey;
 pub use memory::MemoryStore;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
-use crate::tick::report::{Tally, TickReport};
+use crate::tick::report::{ClockSkew, Tally, TickReport};
 
 /// One line per tick, for log queries: `event == "dbtick.tick"`.
 #[derive(Serialize)]
@@ -22,6 +22,9 @@ struct TickLine<'a> {
     took_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<&'a str>,
+    /// Beyond the margin only; positive where this machine is ahead of the state store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_skew_s: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -67,8 +70,12 @@ pub fn tick_ended(report: &TickReport, invocation_id: &str, past_due: bool) {
         tally: report.tally,
         took_ms: report.took_ms,
         checkpoint: report.checkpoint.as_deref(),
+        clock_skew_s: report.clock_skew.map(ClockSkew::seconds),
         error,
     });
+    if let Some(skew) = report.clock_skew {
+        tracing::warn!(invocation_id, poller = %report.poller, "{}", skew.sentence());
+    }
     if report.is_failure() {
         tracing::error!(invocation_id, "{}", one_line(&report.sentence()));
     }

@@ -26,12 +26,14 @@ use crate::sink::Sink;
 use crate::source::Source;
 use crate::store::{StateStore, StoreKey};
 
+pub use preview::Whereabouts;
+
 use birth::{first_standing, leave_birth_marker};
 use budget::Budget;
 use deliver::{NotDelivered, deliver};
 use keeper::{Claimed, Keeper, Lease, Standing, claim};
 use reading::{Unsent, load_document, read_after, read_unsent};
-use report::{Outcome, Tally, TickError, TickReport};
+use report::{ClockSkew, Outcome, Tally, TickError, TickReport};
 
 /// A poller with everything it needs to run.
 #[derive(Debug)]
@@ -62,6 +64,7 @@ pub async fn tick(poller: &Poller, budget: Budget) -> TickReport {
         tally: progress.tally,
         took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         checkpoint: progress.checkpoint.map(|position| position.to_string()),
+        clock_skew: progress.clock_skew,
     }
 }
 
@@ -70,6 +73,7 @@ pub async fn tick(poller: &Poller, budget: Budget) -> TickReport {
 struct Progress {
     tally: Tally,
     checkpoint: Option<Position>,
+    clock_skew: Option<ClockSkew>,
 }
 
 async fn run(
@@ -85,6 +89,7 @@ async fn run(
         },
     };
     progress.checkpoint = standing.document.position().cloned();
+    progress.clock_skew = ClockSkew::beyond(poller.lease.margin, standing.skew);
     if let Some(outcome) = reason_to_stop(poller, &standing)? {
         return Ok(outcome);
     }
@@ -110,7 +115,9 @@ async fn drain(
 ) -> Result<Outcome, TickError> {
     let mut document = keeper.document().clone();
     let mut writes = 0;
-    let Progress { tally, checkpoint } = progress;
+    let Progress {
+        tally, checkpoint, ..
+    } = progress;
     let body = async |mut lease: Lease| {
         if document.is_newborn()
             && let Err(error) = leave_birth_marker(poller, &mut tally.writes).await

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use reqwest::Client;
 
+use crate::azure::Azure;
 use crate::clock::Clock;
 use crate::config::{App, Poller as PollerConfig, StateConfig, fingerprint};
 use crate::sink::webhook::ClientError;
 use crate::sink::{Sink, WebhookSink, webhook};
 use crate::source;
 use crate::store::key::KeyError;
-use crate::store::{FileStore, StateStore, StoreKey};
+use crate::store::{BlobStore, FileStore, StateStore, StoreKey};
 use crate::tick::Poller;
 
 /// What all pollers of a process share.
@@ -20,13 +21,15 @@ use crate::tick::Poller;
 pub struct Parts {
     pub clock: Arc<dyn Clock>,
     client: Client,
+    azure: Azure,
 }
 
 impl Parts {
     pub fn new(clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
         Ok(Self {
-            clock,
             client: webhook::client()?,
+            azure: Azure::new(Arc::clone(&clock))?,
+            clock,
         })
     }
 
@@ -55,6 +58,18 @@ impl Parts {
     #[must_use]
     pub fn store(&self, config: &StateConfig) -> Arc<dyn StateStore> {
         match config {
+            StateConfig::Blob {
+                endpoint,
+                container,
+            } => {
+                let clock = Arc::clone(&self.clock);
+                Arc::new(BlobStore::new(
+                    &self.azure,
+                    Arc::clone(endpoint),
+                    container,
+                    clock,
+                ))
+            }
             StateConfig::File { directory } => {
                 Arc::new(FileStore::new(directory, Arc::clone(&self.clock)))
             }

@@ -14,9 +14,13 @@ use dbtick::config::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const SETTINGS: [(&str, &str); 4] = [
+const SETTINGS: [(&str, &str); 5] = [
     ("ORDERS_DB", "sqlite:data/orders.db"),
     ("ORDERS_HOOK", "https://example.org/hook?code=canary"),
+    (
+        "STORAGE",
+        "AccountName=shop;AccountKey=Y2FuYXJ5;EndpointSuffix=core.windows.net",
+    ),
     ("PG", "postgres://user:canary@db/orders"),
     ("VAULT", "@Microsoft.KeyVault(SecretUri=https://canary)"),
 ];
@@ -240,8 +244,12 @@ fn every_key_reaches_the_poller() {
     );
     assert_eq!(poller.lease.margin, Duration::from_secs(10));
     let parent = app.root.parent().unwrap();
-    let StateConfig::File { directory } = &poller.state;
-    assert_eq!(*directory, parent.join("elsewhere"));
+    assert_eq!(
+        poller.state,
+        StateConfig::File {
+            directory: parent.join("elsewhere")
+        }
+    );
 }
 
 #[test]
@@ -368,8 +376,53 @@ fn single_faults_say_what_to_do() {
             "batch.max_bytes: is out of range: 65MiB",
         ),
         (
+            json!({ "state": { "kind": "cloud" } }),
+            "state.kind: is not one of the choices: cloud (write one of: blob, file)",
+        ),
+        (
             json!({ "state": { "kind": "blob", "path": "../x" } }),
-            "state.kind: is not one of the choices: blob (write one of: file)",
+            "state.path: means nothing here: it belongs to \"kind\": \"file\" (remove the key)",
+        ),
+        (
+            json!({ "state": { "kind": "file", "path": "../x", "connection": "STORAGE" } }),
+            "state.connection: means nothing here: it belongs to \"kind\": \"blob\"",
+        ),
+        (
+            json!({ "state": { "kind": "file", "path": "../x", "container": "c" } }),
+            "state.container: means nothing here",
+        ),
+        (
+            json!({ "state": { "kind": "file" } }),
+            "state.path: is missing (name a directory",
+        ),
+        (
+            json!({ "state": { "path": "../x" } }),
+            "state.kind: is missing (add \"kind\": \"file\"",
+        ),
+        (
+            json!({ "state": { "connection": "NOPE" } }),
+            "state.connection: no app setting has this name: NOPE (set NOPE to the connection string",
+        ),
+        (
+            json!({ "state": {} }),
+            "state: no app setting has this name: AzureWebJobsStorage (set AzureWebJobsStorage to",
+        ),
+        (
+            json!({ "state": { "connection": "VAULT" } }),
+            "state.connection: the app setting is a Key Vault reference that the platform did not resolve: VAULT",
+        ),
+        (
+            json!({ "state": { "connection": "AccountName=a;AccountKey=canary" } }),
+            "state.connection: is a connection, and must be the name of an app setting",
+        ),
+        (
+            json!({ "state": { "connection": "STORAGE", "container": "Db_State" } }),
+            "state.container: is not the name of a container: Db_State (use 3 to 63",
+        ),
+        (
+            json!({ "state": { "connection": "STORAGE" }, "lease": { "margin": "1900ms" } }),
+            "lease.margin: is too short for the clock of a storage account, which counts whole seconds: \
+             1900ms (write at least 2s)",
         ),
         (
             json!({ "state": { "kind": "file", "path": "../app/x" } }),
@@ -534,7 +587,15 @@ fn state_needs_a_place_and_files_are_refused_on_azure() {
         (
             vec![("DBTICK_STATE_DIR", "")],
             smallest(),
-            "is missing, and the app setting DBTICK_STATE_DIR is not set",
+            "no app setting has this name: AzureWebJobsStorage",
+        ),
+        (
+            vec![
+                ("DBTICK_STATE_DIR", ""),
+                ("AzureWebJobsStorage", "nonsense"),
+            ],
+            smallest(),
+            "is not a connection string of a storage account: AzureWebJobsStorage",
         ),
         (
             vec![("DBTICK_STATE_DIR", "state")],
@@ -549,12 +610,12 @@ fn state_needs_a_place_and_files_are_refused_on_azure() {
         (
             vec![("WEBSITE_POD_NAME", "c"), ("WEBSITE_SITE_NAME", "s")],
             file.clone(),
-            "files on an Azure instance vanish",
+            "path: files on an Azure instance vanish",
         ),
         (
             vec![("WEBSITE_INSTANCE_ID", "c")],
             file,
-            "files on an Azure instance vanish",
+            "path: files on an Azure instance vanish",
         ),
     ] {
         let mut world = World::new().poller("orders", &block);
@@ -562,11 +623,63 @@ fn state_needs_a_place_and_files_are_refused_on_azure() {
             world = world.setting(name, value);
         }
         let faults = world.faults();
-        let expected = format!("orders/function.json: poller.state: {expected}");
+        let expected = match expected.strip_prefix("path: ") {
+            Some(expected) => format!("orders/function.json: poller.state.path: {expected}"),
+            None => format!("orders/function.json: poller.state: {expected}"),
+        };
         assert!(
             matches!(&*faults, [fault] if fault.starts_with(&expected)),
             "{faults:#?}"
         );
+    }
+}
+
+#[test]
+fn state_lives_in_the_storage_account_of_the_app_unless_told() {
+    let storage = ("AzureWebJobsStorage", "UseDevelopmentStorage=true");
+    for (settings, block, expected) in [
+        (
+            vec![("DBTICK_STATE_DIR", ""), storage],
+            json!({}),
+            Some(("AzureWebJobsStorage", "db-state")),
+        ),
+        (vec![storage], json!({}), None),
+        (
+            vec![
+                ("DBTICK_STATE_DIR", ""),
+                storage,
+                ("WEBSITE_INSTANCE_ID", "i"),
+            ],
+            json!({}),
+            Some(("AzureWebJobsStorage", "db-state")),
+        ),
+        (
+            vec![storage],
+            json!({ "state": { "container": "mine" } }),
+            Some(("AzureWebJobsStorage", "mine")),
+        ),
+        (
+            vec![],
+            json!({ "state": { "kind": "blob", "connection": "%WHICH%", "container": "a-%WHERE%" } }),
+            Some(("STORAGE", "a-1")),
+        ),
+    ] {
+        let mut world = World::new()
+            .setting("WHICH", "STORAGE")
+            .setting("WHERE", "1")
+            .poller("orders", &poller(block));
+        for (name, value) in settings {
+            world = world.setting(name, value);
+        }
+        let app = world.load();
+        let found = match &only(&app).pollers[0].state {
+            StateConfig::Blob {
+                endpoint,
+                container,
+            } => Some((endpoint.setting(), container.as_str())),
+            StateConfig::File { .. } => None,
+        };
+        assert_eq!(found, expected);
     }
 }
 
@@ -602,13 +715,18 @@ fn nothing_printed_contains_a_secret() {
         .poller("good", &good)
         .poller("direct", &bad("postgres://user:canary@db/x"))
         .poller("postgres", &bad("PG"))
-        .poller("vault", &bad("VAULT"));
+        .poller("vault", &bad("VAULT"))
+        .poller(
+            "blob",
+            &poller(json!({ "state": { "connection": "STORAGE" } })),
+        );
     let app = world.load();
-    assert_eq!(app.pollers().count(), 1);
+    assert_eq!(app.pollers().count(), 2);
     let settings: Settings = world.settings.iter().cloned().collect();
     let printed = format!("{app:#?}\n{settings:?}\n{}", world.faults().join("\n"));
     assert!(printed.len() > 1000);
     assert!(!printed.contains("canary"), "{printed}");
+    assert!(!printed.contains("Y2FuYXJ5"), "{printed}");
 }
 
 #[test]

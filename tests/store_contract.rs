@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +11,8 @@ use dbtick::clock::SystemClock;
 use dbtick::store::{
     Deleted, FileStore, MemoryStore, ObjectStore, Put, StateStore, StoreError, StoreKey, Swap, Tag,
 };
+
+use support::azurite::Azurite;
 
 trait Store: StateStore + ObjectStore {}
 impl<T: StateStore + ObjectStore> Store for T {}
@@ -30,6 +34,19 @@ macro_rules! every_store_keeps {
                 let store = super::FileStore::new(directory.path(), Arc::new(super::SystemClock));
                 super::$promise(Arc::new(store)).await;
             })+
+        }
+        mod blob {
+            use std::sync::Arc;
+            // One server for all of them: it takes longer to start than most of them run.
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn keeps_every_promise() {
+                let azurite = super::Azurite::blob();
+                $({
+                    println!("{}", stringify!($promise));
+                    let store = azurite.store(&azurite.fresh_container());
+                    super::$promise(Arc::new(store)).await;
+                })+
+            }
         }
     };
 }

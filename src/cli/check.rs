@@ -18,6 +18,7 @@ use crate::local::AppDirectory;
 use crate::local::app::Trigger;
 use crate::source::Grade;
 use crate::tick::Poller;
+use crate::tick::report::ClockSkew;
 use crate::wiring::Parts;
 
 /// Below this a table has more lines than letters.
@@ -158,7 +159,11 @@ async fn grade(poller: &Poller) -> Vec<Line> {
     }
     let standing = poller.standing().await;
     match &standing {
-        Ok(sentence) => lines.push(say(Grade::Pass, "state", sentence)),
+        Ok(found) => {
+            lines.push(say(Grade::Pass, "state", &found.sentence));
+            let skew = found.clock_skew.map(ClockSkew::sentence);
+            lines.extend(skew.map(|sentence| say(Grade::Warn, "clock", &sentence)));
+        }
         Err(error) => lines.push(say(Grade::Fail, "state", &error.story())),
     }
     if described.is_ok() && standing.is_ok() {

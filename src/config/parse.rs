@@ -49,6 +49,9 @@ pub(super) fn poller(
     let deliver = reader.sinks(&at.key("deliver"), deliver);
     let lease = reader.lease(&at.key("lease"), lease.unwrap_or_default());
     let state = state::state(reader, &at.key("state"), state);
+    if let (Some(state), Some(lease)) = (&state, &lease) {
+        state::margin(reader, &at.key("lease"), state, lease)?;
+    }
     Some(Poller {
         name: name?,
         source: source?,

@@ -156,20 +156,27 @@ pub(super) struct Lease {
     pub(super) margin: Option<String>,
 }
 
-/// Where the checkpoint lives.
-#[derive(Debug, Deserialize, JsonSchema)]
+/// Where the checkpoint lives: in the storage account of the app unless told.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct State {
-    /// `file`, in this version.
-    pub(super) kind: StateKind,
-    /// A directory outside the app root; a relative one starts at the app root.
+    /// `blob` unless told.
+    pub(super) kind: Option<StateKind>,
+    /// blob: the name of the app setting of the storage account; AzureWebJobsStorage unless told.
     #[schemars(length(min = 1))]
-    pub(super) path: String,
+    pub(super) connection: Option<String>,
+    /// blob: created when it is missing; `db-state` unless told.
+    pub(super) container: Option<String>,
+    /// file: a directory outside the app root; a relative one starts at the app root.
+    #[schemars(length(min = 1))]
+    pub(super) path: Option<String>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum StateKind {
+    /// A blob in a storage account.
+    Blob,
     /// Files in a directory; for one machine, refused on Azure.
     File,
 }

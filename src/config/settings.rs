@@ -131,7 +131,8 @@ impl Settings {
             .and_then(|(prefix, candidate)| Ok((prefix, self.present(&candidate)?)))
     }
 
-    fn present(&self, name: &str) -> Result<&str, SettingError> {
+    /// The value, unless the platform left a Key Vault reference in its place.
+    pub(crate) fn present(&self, name: &str) -> Result<&str, SettingError> {
         let value = self
             .get(name)
             .ok_or_else(|| SettingError::Unresolved(name.to_owned()))?;

@@ -156,6 +156,7 @@ async fn unharmed(poller: &Poller, budget: Budget) -> TickReport {
         tally: Tally::default(),
         took_ms: 0,
         checkpoint: None,
+        clock_skew: None,
     })
 }
 

@@ -58,6 +58,22 @@ pub struct StoreClock {
     pub last_write: Timestamp,
 }
 
+impl StoreClock {
+    /// How far the local clock is surely ahead of the store's, or behind it (negative), when the
+    /// store answered between these two readings of it. The store tells whole seconds.
+    #[must_use]
+    pub fn skew_of(&self, asked: Timestamp, answered: Timestamp) -> TimeDelta {
+        let latest = self.now + TimeDelta::seconds(1);
+        if asked > latest {
+            asked - latest
+        } else if answered < self.now {
+            answered - self.now
+        } else {
+            TimeDelta::zero()
+        }
+    }
+}
+
 /// What a contender knows about time when it looks at somebody else's lease.
 #[derive(Debug, Clone, Copy)]
 pub struct AgeEvidence {
@@ -86,3 +102,6 @@ impl Held {
 pub(crate) fn to_delta(duration: Duration) -> TimeDelta {
     TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 //! something was committed is refused (I14).
 
 use bytes::Bytes;
+use chrono::TimeDelta;
 
 use super::Poller;
 use super::budget::Budget;
@@ -30,6 +31,7 @@ pub(super) async fn first_standing(
             document: first_document(poller, None),
             tag: None,
             clock: None,
+            skew: TimeDelta::zero(),
         })),
         Start::Now => {
             write_down_now(poller, budget, writes).await?;

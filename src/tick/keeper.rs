@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
@@ -35,6 +36,8 @@ pub(super) struct Standing {
     pub(super) document: StateDocument,
     pub(super) tag: Option<Tag>,
     pub(super) clock: Option<StoreClock>,
+    /// Of the local clock against the store's.
+    pub(super) skew: TimeDelta,
 }
 
 /// What the lease looked like when it was reached for.

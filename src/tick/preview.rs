@@ -6,26 +6,36 @@ use super::birth::refuse_if_born;
 use super::budget::Budget;
 use super::keeper::Standing;
 use super::reading::{load_document, read_unsent};
-use super::report::TickError;
+use super::report::{ClockSkew, TickError};
 use super::{Poller, reason_to_stop};
 use crate::config::Start;
 use crate::model::state::StateDocument;
 
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
 
+/// Where a poller stands.
+#[derive(Debug)]
+pub struct Whereabouts {
+    pub sentence: String,
+    pub clock_skew: Option<ClockSkew>,
+}
+
 impl Poller {
-    /// Where this poller stands, in a sentence.
-    pub async fn standing(&self) -> Result<String, TickError> {
+    pub async fn standing(&self) -> Result<Whereabouts, TickError> {
         let key = &self.state_key;
-        let Some(Standing { document, .. }) = load_document(self).await? else {
+        let Some(Standing { document, skew, .. }) = load_document(self).await? else {
             refuse_if_born(self).await?;
-            return Ok(format!(
-                "{key} does not exist yet: the first tick creates it"
-            ));
+            return Ok(Whereabouts {
+                sentence: format!("{key} does not exist yet: the first tick creates it"),
+                clock_skew: None,
+            });
         };
-        Ok(match document.position() {
-            Some(position) => format!("{key}: checkpoint at {position}"),
-            None => format!("{key}: nothing committed yet"),
+        Ok(Whereabouts {
+            sentence: match document.position() {
+                Some(position) => format!("{key}: checkpoint at {position}"),
+                None => format!("{key}: nothing committed yet"),
+            },
+            clock_skew: ClockSkew::beyond(self.lease.margin, skew),
         })
     }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::Poller;
@@ -128,8 +129,13 @@ fn too_late() -> SourceError {
 
 /// The document as it stands, or `None` where there is none.
 pub(super) async fn load_document(poller: &Poller) -> Result<Option<Standing>, TickError> {
+    let asked = poller.clock.now();
     let Some(loaded) = load(poller, &poller.state_key).await? else {
         return Ok(None);
+    };
+    let skew = match &loaded.clock {
+        Some(clock) => clock.skew_of(asked, poller.clock.now()),
+        None => TimeDelta::zero(),
     };
     let document = StateDocument::from_bytes(&loaded.body, &poller.name, &poller.key_columns)
         .map_err(|source| TickError::Document {
@@ -140,6 +146,7 @@ pub(super) async fn load_document(poller: &Poller) -> Result<Option<Standing>, T
         document,
         tag: Some(loaded.tag),
         clock: loaded.clock,
+        skew,
     }))
 }
 

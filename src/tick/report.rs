@@ -1,10 +1,13 @@
 //! How a tick ended, for the host, for the log and for people.
 
 use std::error::Error;
+use std::time::Duration;
 
+use chrono::TimeDelta;
 use serde::Serialize;
 
 use crate::clock::Timestamp;
+use crate::model::lease::to_delta;
 use crate::model::state::DocumentError;
 use crate::model::transitions::Refusal;
 use crate::sink::DeliveryFailure;
@@ -89,7 +92,14 @@ pub struct TickReport {
     pub took_ms: u64,
     /// The checkpoint as this tick left it, for people.
     pub checkpoint: Option<String>,
+    /// Only where it is beyond the lease's margin.
+    pub clock_skew: Option<ClockSkew>,
 }
+
+/// How far this machine's clock is from the store's. Leases do not mind, because their age is told
+/// by the store; times that people read, and waits that receivers ask for, do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockSkew(TimeDelta);
 
 impl Outcome {
     #[must_use]
@@ -153,6 +163,31 @@ impl TickError {
             cause = error.source();
         }
         story.replace(['\n', '\r'], " ")
+    }
+}
+
+impl ClockSkew {
+    #[must_use]
+    pub fn beyond(margin: Duration, skew: TimeDelta) -> Option<Self> {
+        (skew.abs() > to_delta(margin)).then_some(Self(skew))
+    }
+
+    /// Positive: this machine is ahead.
+    #[must_use]
+    pub fn seconds(self) -> i64 {
+        self.0.num_seconds()
+    }
+
+    #[must_use]
+    pub fn sentence(self) -> String {
+        let (seconds, way) = match self.seconds() {
+            seconds if seconds < 0 => (-seconds, "behind"),
+            seconds => (seconds, "ahead of"),
+        };
+        format!(
+            "this machine's clock is at least {seconds} s {way} the state store's: set it by NTP; \
+             leases stay safe, but times in documents and waits are wrong"
+        )
     }
 }
 

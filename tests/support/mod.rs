@@ -4,9 +4,11 @@
 // Each test target uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod azurite;
 pub mod certificate;
 pub mod handler;
 pub mod http;
+pub mod identity;
 pub mod mariadb;
 pub mod postgres;
 pub mod receiver;

@@ -1,51 +1,165 @@
-//! Where a checkpoint may live: outside the app root, and in this version on one machine only.
+//! Where a checkpoint may live: in a storage account, or, on one machine, outside the app root.
+//!
+//! A connection that does not resolve is a fault and never a reason to look elsewhere: a poller that
+//! finds no state begins at the beginning.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::Reader;
+use crate::azure::connection::{Service, StorageConnection};
 use crate::config::app::on_azure;
 use crate::config::fault::Place;
-use crate::config::{StateConfig, raw};
+use crate::config::{LeaseTimes, StateConfig, human, raw};
+
+const DEFAULT_CONNECTION: &str = "AzureWebJobsStorage";
+const DEFAULT_CONTAINER: &str = "db-state";
+/// The service tells the time in whole seconds, twice: what was written and what is now.
+const LEAST_BLOB_MARGIN: Duration = Duration::from_secs(2);
 
 pub(super) fn state(
     reader: &mut Reader<'_>,
     at: &Place,
     raw: Option<raw::State>,
 ) -> Option<StateConfig> {
-    if on_azure(reader.settings) {
-        reader.faults.add(
-            at,
-            "files on an Azure instance vanish with it and are not shared, so the checkpoint would be lost",
-            "this version keeps state in files only and does not run on Azure yet",
-        );
-        return None;
-    }
-    match raw {
-        Some(raw::State {
-            kind: raw::StateKind::File,
-            path,
-        }) => {
+    let Some(raw) = raw else {
+        return match reader.settings.filled("DBTICK_STATE_DIR") {
+            Some(directory) => reader.directory(at, directory),
+            None => reader.container(at, None, None),
+        };
+    };
+    let raw::State {
+        kind,
+        connection,
+        container,
+        path,
+    } = raw;
+    let kind = match (kind, &path) {
+        (Some(kind), _) => kind,
+        (None, None) => raw::StateKind::Blob,
+        (None, Some(_)) => {
+            let hint = "add \"kind\": \"file\", or remove path for a storage account";
+            reader.faults.add(&at.key("kind"), "is missing", hint);
+            return None;
+        }
+    };
+    match kind {
+        raw::StateKind::Blob => {
+            reader.only_for("file", &at.key("path"), path.is_some())?;
+            reader.container(at, connection.as_deref(), container.as_deref())
+        }
+        raw::StateKind::File => {
+            reader.only_for("blob", &at.key("connection"), connection.is_some())?;
+            reader.only_for("blob", &at.key("container"), container.is_some())?;
             let at = at.key("path");
+            let Some(path) = path else {
+                let hint = "name a directory outside of the app root, such as ../state";
+                reader.faults.add(&at, "is missing", hint);
+                return None;
+            };
             let directory = reader.text(&at, &path)?;
             reader.directory(&at, &directory)
         }
-        None => match reader.settings.filled("DBTICK_STATE_DIR") {
-            Some(directory) => reader.directory(at, directory),
-            None => {
-                reader.faults.add(
-                    at,
-                    "is missing, and the app setting DBTICK_STATE_DIR is not set",
-                    "this version keeps state in files only: set poller.state to \
-                     { \"kind\": \"file\", \"path\": \"../state\" } or set DBTICK_STATE_DIR",
-                );
-                None
-            }
-        },
     }
 }
 
+/// What the clock of a store asks of a lease.
+pub(super) fn margin(
+    reader: &mut Reader<'_>,
+    at: &Place,
+    state: &StateConfig,
+    lease: &LeaseTimes,
+) -> Option<()> {
+    let least = match state {
+        StateConfig::Blob { .. } => LEAST_BLOB_MARGIN,
+        StateConfig::File { .. } => Duration::ZERO,
+    };
+    if lease.margin >= least {
+        return Some(());
+    }
+    let margin = human::show_duration(lease.margin);
+    reader.faults.add(
+        &at.key("margin"),
+        format!(
+            "is too short for the clock of a storage account, which counts whole seconds: {margin}"
+        ),
+        format!("write at least {}", human::show_duration(least)),
+    );
+    None
+}
+
 impl Reader<'_> {
+    fn container(
+        &mut self,
+        at: &Place,
+        connection: Option<&str>,
+        container: Option<&str>,
+    ) -> Option<StateConfig> {
+        let named = container.unwrap_or(DEFAULT_CONTAINER);
+        let container = self.container_name(&at.key("container"), named);
+        let place = match connection {
+            Some(_) => at.key("connection"),
+            None => at.clone(),
+        };
+        let name = self.text(&place, connection.unwrap_or(DEFAULT_CONNECTION))?;
+        // A connection where its name belongs is a leaked secret already; do not spread it.
+        if name.contains(['/', ';', '=', '@']) {
+            self.faults.add(
+                &place,
+                "is a connection, and must be the name of an app setting",
+                "put the connection into an app setting and write the setting's name here",
+            );
+            return None;
+        }
+        let resolved = StorageConnection::resolve(self.settings, &name)
+            .and_then(|connection| connection.service(Service::Blob));
+        match resolved {
+            Ok(endpoint) => Some(StateConfig::Blob {
+                endpoint: Arc::new(endpoint),
+                container: container?,
+            }),
+            Err(fault) => {
+                self.faults.add(&place, fault.problem, fault.hint);
+                None
+            }
+        }
+    }
+
+    /// The rules of the service, so that no tick is the first to meet them.
+    fn container_name(&mut self, at: &Place, written: &str) -> Option<String> {
+        let name = self.text(at, written)?;
+        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let edges = name.starts_with('-') || name.ends_with('-') || name.contains("--");
+        if (3..=63).contains(&name.len()) && name.bytes().all(legal) && !edges {
+            return Some(name);
+        }
+        self.faults.add(
+            at,
+            format!("is not the name of a container: {written}"),
+            "use 3 to 63 lower-case letters, digits and single dashes between them",
+        );
+        None
+    }
+
+    fn only_for(&mut self, kind: &str, at: &Place, written: bool) -> Option<()> {
+        if written {
+            let problem = format!("means nothing here: it belongs to \"kind\": \"{kind}\"");
+            self.faults.add(at, problem, "remove the key");
+            return None;
+        }
+        Some(())
+    }
+
     fn directory(&mut self, at: &Place, written: &str) -> Option<StateConfig> {
+        if on_azure(self.settings) {
+            self.faults.add(
+                at,
+                "files on an Azure instance vanish with it and are not shared, so the checkpoint would be lost",
+                "keep the state in a storage account: remove poller.state and the app setting DBTICK_STATE_DIR",
+            );
+            return None;
+        }
         let directory = settled(&self.root.join(written));
         if directory.starts_with(self.root) {
             self.faults.add(
