@@ -10,6 +10,7 @@ use dbtick::clock::SystemClock;
 use dbtick::store::{BlobStore, ObjectStore, StateStore, StoreError, StoreKey, Swap, Tag};
 
 use super::support::azurite::{ACCOUNT, Azurite, KEY, store};
+use super::support::handler::free_port;
 
 fn key() -> StoreKey {
     StoreKey::state("app", "orders").unwrap()
@@ -98,8 +99,7 @@ async fn everyone_is_let_in_or_told_why_not() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_has_surely_written_nothing() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port();
+    let port = free_port();
     let endpoint = format!("http://127.0.0.1:{port}/{ACCOUNT}");
     let store = at(
         &signed(&endpoint, "rwdlac", "2099-01-01T00:00:00Z"),

@@ -99,7 +99,7 @@ async fn a_mariadb_session_is_pinned_whatever_the_defaults_are() {
             ("innodb_lock_wait_timeout", "5"),
             ("lock_wait_timeout", "5"),
             ("wait_timeout", "600"),
-            ("autocommit", "1"),
+            ("autocommit", "ON"),
             ("character_set_client", "utf8mb4"),
             ("character_set_results", "utf8mb4"),
             ("character_set_connection", "utf8mb4"),

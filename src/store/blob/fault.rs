@@ -177,34 +177,33 @@ impl Faults<'_> {
 
     fn way_out(&self, answer: &Answer) -> String {
         let setting = self.endpoint.setting();
-        let by_identity = matches!(self.endpoint.access(), Access::Identity(_));
+        let signed = !matches!(self.endpoint.access(), Access::Identity(_));
         let skew = match answer.date {
             Some(date) => (self.now - date).num_minutes(),
             None => 0,
         };
         match (answer.status, answer.code.as_str()) {
-            (401 | 403, _) if !by_identity && skew.abs() >= NOTEWORTHY_SKEW_MINUTES => format!(
-                "this machine's clock is {skew} minutes off the store's, and signatures are good for 15: set the clock"
-            ),
-            (403, "AuthorizationFailure" | "PublicAccessNotPermitted") => format!(
-                "the account of {setting} does not accept this app: allow its network in the account's \
-                 firewall, and give its identity the role Storage Blob Data Contributor"
-            ),
+            (401 | 403, _) if signed && skew.abs() >= NOTEWORTHY_SKEW_MINUTES => {
+                let way = if skew < 0 { "behind" } else { "ahead of" };
+                format!(
+                    "this machine's clock is {} minutes {way} the store's, and signatures are good for \
+                     15: set the clock",
+                    skew.abs()
+                )
+            }
             (401 | 403, "KeyBasedAuthenticationNotPermitted") => format!(
                 "the account allows no keys: remove {setting} and set {setting}__accountName, and give the \
                  app's identity the role Storage Blob Data Contributor"
             ),
-            (401 | 403, _) if by_identity => format!(
-                "the identity of {setting} may not read and write here: give it the role Storage Blob Data \
-                 Contributor on the account or the container"
-            ),
-            (401 | 403, _) => match self.endpoint.access() {
-                Access::Sas(_) => format!(
-                    "the shared access signature in {setting} has expired or lacks a permission: it needs \
-                     read, add, create, write, delete and list on containers and objects"
-                ),
-                _ => format!("the account key in {setting} is not accepted: copy it again from the portal"),
-            },
+            (401 | 403, code) => {
+                let right = self.missing_right();
+                match code {
+                    "AuthorizationFailure" => {
+                        format!("{right}; or the firewall of the account keeps this network out")
+                    }
+                    _ => right,
+                }
+            }
             (404, _) => format!("this is no blob endpoint of a storage account: check {setting}"),
             (412, "LeaseIdMissing" | "LeaseLost" | "LeaseNotPresentWithBlobOperation") => {
                 "somebody holds an Azure lease on this blob: break it".to_owned()
@@ -216,4 +215,26 @@ impl Faults<'_> {
             _ => format!("check {setting} and the settings of the account"),
         }
     }
+
+    fn missing_right(&self) -> String {
+        let setting = self.endpoint.setting();
+        match self.endpoint.access() {
+            Access::Identity(_) => format!(
+                "the identity of {setting} may not read and write here: give it the role Storage Blob \
+                 Data Contributor on the account or the container"
+            ),
+            Access::Sas(_) => format!(
+                "the shared access signature in {setting} has expired or lacks a permission: it needs \
+                 read, add, create, write, delete and list on containers and objects"
+            ),
+            Access::SharedKey { .. } => {
+                format!(
+                    "the account key in {setting} is not accepted: copy it again from the portal"
+                )
+            }
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;
