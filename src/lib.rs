@@ -17,7 +17,6 @@
 //! - [`tick`]: the story of one tick
 //! - [`source`], [`sink`], [`store`]: where rows come from, where they go, where state is kept
 //! - [`database`]: connections to servers
-//! - [`config`]: what a poller is told to do
 //! - [`config`], [`azure`]: what a poller is told to do, and the accounts and identities that it names
 //! - [`model`]: positions, events, the state document and its legal transitions, pure
 //! - [`clock`], [`stop`], [`telemetry`]: time and entropy, the wish to stop, what is said meanwhile

@@ -127,7 +127,7 @@ async fn a_statement_that_takes_too_long_is_ended_by_the_server() {
     let short = |value: &str| {
         let mut session = crate::session(Access::Read);
         session.statement_timeout = Duration::from_millis(50);
-        dbtick::database::Target::new("ORDERS_DB", crate::server(value, &[]), session)
+        crate::new_target(crate::server(value, &[]), session)
     };
     let postgres = Server::start().await;
     let mut connection = Pool::<Postgres>::new(short(&postgres.url()))
