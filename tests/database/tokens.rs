@@ -31,7 +31,10 @@ async fn identity_endpoint() -> (String, Arc<AtomicUsize>) {
                     asked.fetch_add(1, Ordering::Relaxed);
                 }
                 let expires = SystemClock.now().timestamp() + 3600;
-                Json(json!({ "access_token": TOKEN, "expires_on": expires.to_string() }))
+                Json(json!({
+                    "access_token": TOKEN, "expires_on": expires.to_string(),
+                    "resource": "https://ossrdbms-aad.database.windows.net", "token_type": "Bearer"
+                }))
             },
         )
         .with_state(Arc::clone(&asked));

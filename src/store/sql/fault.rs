@@ -1,5 +1,7 @@
 //! What a failed statement says about the state: done, not done, or nobody knows.
 
+use std::error::Error as StdError;
+
 use sqlx::Error;
 
 use super::backend::Failure;
@@ -41,11 +43,15 @@ impl Faults<'_> {
     }
 
     pub(super) fn creating(self, failure: Failure) -> StoreError {
-        let error = match self.settled(failure, "creating the table of the state") {
-            Ok(StoreError::Refused { cause, .. }) => cause,
-            Ok(error) => return error,
-            Err(error) => return self.unreachable(error),
-        };
+        match self.settled(failure, "creating the table of the state") {
+            Ok(StoreError::Refused { cause, .. }) => self.lacking(cause),
+            Ok(error) => error,
+            Err(error) => self.unreachable(error),
+        }
+    }
+
+    /// The statements that end the lack of a right; a table that is there stays as it is.
+    fn lacking(self, cause: Box<dyn StdError + Send + Sync>) -> StoreError {
         let Statements {
             create_table,
             grant,
@@ -57,11 +63,11 @@ impl Faults<'_> {
         };
         StoreError::Refused {
             context: format!(
-                "the table of the state cannot be created on {}; let an owner of the database run: \
+                "the table of the state cannot be used on {}; let an owner of the database run: \
                  {create_table}{grant}",
                 self.setting
             ),
-            cause: error,
+            cause,
         }
     }
 
@@ -76,6 +82,7 @@ impl Faults<'_> {
                 Some(sqlite::BUSY | sqlite::LOCKED) => return Ok(self.unreachable(error)),
                 Some(sqlite::IOERR) => true,
                 Some(_) => return Ok(self.refused(error)),
+                None if is_lack_of_right(&**answer) => return Ok(self.lacking(Box::new(error))),
                 None => is_end_of_connection(&**answer),
             },
             // SQLite's pool: the statement was not begun.
@@ -134,6 +141,13 @@ pub(super) fn is_existing_table(failure: &Failure) -> bool {
         mysql_number(error) == Some(1050)
             || matches!(error.code().as_deref(), Some("42P07" | "23505"))
     })
+}
+
+fn is_lack_of_right(error: &dyn sqlx::error::DatabaseError) -> bool {
+    match mysql_number(error) {
+        Some(number) => matches!(number, 1044 | 1142 | 1143),
+        None => error.code().as_deref() == Some("42501"),
+    }
 }
 
 /// The server ends the connection, whatever it was doing.
