@@ -377,7 +377,7 @@ fn single_faults_say_what_to_do() {
         ),
         (
             json!({ "state": { "kind": "cloud" } }),
-            "state.kind: is not one of the choices: cloud (write one of: blob, file)",
+            "state.kind: is not one of the choices: cloud (write one of: blob, file, sql)",
         ),
         (
             json!({ "state": { "kind": "blob", "path": "../x" } }),
