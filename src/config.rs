@@ -131,7 +131,7 @@ pub enum StateConfig {
     /// A table of a database; on Azure, of a server.
     Sql {
         connection_name: String,
-        connection: Connection,
+        connection: Box<Connection>,
         table: TableName,
     },
 }

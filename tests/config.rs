@@ -755,11 +755,14 @@ fn state_in_a_table_names_its_database() {
     let app = state(json!({ "kind": "sql", "connection": "PG", "table": "ops.dbtick" })).load();
     let StateConfig::Sql {
         connection_name,
-        connection: Connection::Postgres(server),
+        connection,
         table,
     } = &only(&app).pollers[0].state
     else {
         panic!("{app:?}");
+    };
+    let Connection::Postgres(server) = &**connection else {
+        panic!("{connection:?}");
     };
     assert_eq!((connection_name.as_str(), server.port), ("PG", 5432));
     assert_eq!(

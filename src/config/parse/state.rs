@@ -164,7 +164,7 @@ impl Reader<'_> {
         }
         Some(StateConfig::Sql {
             connection_name: name,
-            connection,
+            connection: Box::new(connection),
             table: table?,
         })
     }
