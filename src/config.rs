@@ -177,4 +177,27 @@ pub enum StateConfig {
     },
     /// Embedded: a directory outside the app root. Refused on Azure.
     File { directory: PathBuf },
+    /// A table of a database; on Azure, of a server.
+    Sql {
+        connection_name: String,
+        connection: Box<Connection>,
+        table: TableName,
+    },
+}
+
+/// `table` or `schema.table`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    pub schema: Option<String>,
+    pub table: String,
+}
+
+/// Of the state.
+impl Default for TableName {
+    fn default() -> Self {
+        Self {
+            schema: None,
+            table: "dbtick_state".to_owned(),
+        }
+    }
 }

@@ -11,7 +11,10 @@ mod postgres;
 use std::future::Future;
 use std::time::Duration;
 
+use crate::azure::Azure;
+use crate::azure::identity::Credential;
 use crate::config::connection::{Login, Roots, Server};
+use crate::config::secret::Secret;
 
 pub use fault::{DatabaseError, judge};
 pub use pool::{Lent, Pool};
@@ -22,6 +25,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A transaction that nobody goes on with holds back the clean-up of the whole database.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(60);
+
+/// Of Azure Database for PostgreSQL and for MySQL.
+const TOKEN_SCOPE: &str = "https://ossrdbms-aad.database.windows.net/.default";
 
 /// How a connection is used; pinned when it is opened, whatever the server, the database and the
 /// role have as defaults.
@@ -47,6 +53,7 @@ pub struct Target {
     setting: String,
     server: Server,
     session: Session,
+    credential: Option<Credential>,
 }
 
 /// A kind of server.
@@ -59,9 +66,18 @@ pub trait Engine: sqlx::Database {
 
 impl Target {
     #[must_use]
-    pub fn new(setting: impl Into<String>, server: Server, session: Session) -> Self {
+    pub fn new(
+        setting: impl Into<String>,
+        server: Server,
+        session: Session,
+        azure: &Azure,
+    ) -> Self {
         Self {
             setting: setting.into(),
+            credential: match &server.login {
+                Login::Token(identity) => Some(azure.credential(identity)),
+                Login::Nothing | Login::Password(_) => None,
+            },
             server,
             session,
         }
@@ -71,13 +87,26 @@ impl Target {
         self.server.connect_timeout.unwrap_or(CONNECT_TIMEOUT)
     }
 
-    /// What to send as the password.
-    fn password(&self) -> &str {
-        match &self.server.login {
-            // Not left open: the client would look for one in the environment and in a file.
-            Login::Nothing => "",
-            Login::Password(password) => password.expose(),
+    /// What to send as the password. A token is kept by its credential and renewed before it expires.
+    async fn password(&self) -> Result<Secret, DatabaseError> {
+        if let Some(credential) = &self.credential {
+            return match credential.token(TOKEN_SCOPE).await {
+                Ok(token) => Ok(Secret::new(token.expose())),
+                Err(error) if error.is_passing() => Err(DatabaseError::Unreachable {
+                    context: format!("no token for {}", self.setting),
+                    cause: Some(Box::new(error)),
+                }),
+                Err(error) => Err(DatabaseError::Refused {
+                    what: format!("no token for {}", self.setting),
+                    remedy: error.to_string(),
+                }),
+            };
         }
+        Ok(match &self.server.login {
+            Login::Password(password) => password.clone(),
+            // Not left open: the client would look for one in the environment and in a file.
+            Login::Nothing | Login::Token(_) => Secret::new(""),
+        })
     }
 
     /// The certificates to trust beside those of the system, read here so that a missing file is

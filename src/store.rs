@@ -5,6 +5,7 @@ pub mod blob;
 pub mod file;
 pub mod key;
 pub mod memory;
+pub mod sql;
 
 use std::error::Error;
 use std::fmt::{self, Debug};
@@ -18,6 +19,7 @@ pub use blob::BlobStore;
 pub use file::FileStore;
 pub use key::StoreKey;
 pub use memory::MemoryStore;
+pub use sql::SqlStore;
 
 /// Documents that are only ever changed conditionally: there is no plain put on this seam (I7).
 ///

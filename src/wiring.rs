@@ -13,7 +13,7 @@ use crate::sink::webhook::ClientError;
 use crate::sink::{Sink, WebhookSink, webhook};
 use crate::source;
 use crate::store::key::KeyError;
-use crate::store::{BlobStore, FileStore, StateStore, StoreKey};
+use crate::store::{BlobStore, FileStore, SqlStore, StateStore, StoreKey};
 use crate::tick::Poller;
 
 /// What all pollers of a process share.
@@ -73,6 +73,21 @@ impl Parts {
             }
             StateConfig::File { directory } => {
                 Arc::new(FileStore::new(directory, Arc::clone(&self.clock)))
+            }
+            StateConfig::Sql {
+                connection_name,
+                connection,
+                table,
+            } => {
+                let clock = Arc::clone(&self.clock);
+                let azure = &self.azure;
+                Arc::new(SqlStore::new(
+                    connection_name,
+                    connection,
+                    table,
+                    azure,
+                    clock,
+                ))
             }
         }
     }

@@ -377,7 +377,7 @@ fn single_faults_say_what_to_do() {
         ),
         (
             json!({ "state": { "kind": "cloud" } }),
-            "state.kind: is not one of the choices: cloud (write one of: blob, file)",
+            "state.kind: is not one of the choices: cloud (write one of: blob, file, sql)",
         ),
         (
             json!({ "state": { "kind": "blob", "path": "../x" } }),
@@ -677,7 +677,7 @@ fn state_lives_in_the_storage_account_of_the_app_unless_told() {
                 endpoint,
                 container,
             } => Some((endpoint.setting(), container.as_str())),
-            StateConfig::File { .. } => None,
+            StateConfig::File { .. } | StateConfig::Sql { .. } => None,
         };
         assert_eq!(found, expected);
     }
@@ -747,4 +747,73 @@ fn the_checked_in_schema_is_the_generated_one() {
 fn the_smallest_poller_satisfies_the_schema() {
     let validator = jsonschema::validator_for(&schema()).unwrap();
     assert!(validator.is_valid(&timer(json!({ "poller": smallest() }))));
+}
+
+#[test]
+fn state_in_a_table_names_its_database() {
+    let state = |state: Value| World::new().poller("orders", &poller(json!({ "state": state })));
+    let app = state(json!({ "kind": "sql", "connection": "PG", "table": "ops.dbtick" })).load();
+    let StateConfig::Sql {
+        connection_name,
+        connection,
+        table,
+    } = &only(&app).pollers[0].state
+    else {
+        panic!("{app:?}");
+    };
+    let Connection::Postgres(server) = &**connection else {
+        panic!("{connection:?}");
+    };
+    assert_eq!((connection_name.as_str(), server.port), ("PG", 5432));
+    assert_eq!(
+        (table.schema.as_deref(), table.table.as_str()),
+        (Some("ops"), "dbtick")
+    );
+    let app = state(json!({ "kind": "sql", "connection": "ORDERS_DB" })).load();
+    let StateConfig::Sql { table, .. } = &only(&app).pollers[0].state else {
+        panic!("{app:?}");
+    };
+    assert_eq!(
+        (&table.schema, table.table.as_str()),
+        (&None, "dbtick_state")
+    );
+    for (value, expected) in [
+        (
+            json!({ "kind": "sql" }),
+            "state.connection: is missing (name the app setting",
+        ),
+        (
+            json!({ "kind": "sql", "connection": "NOPE" }),
+            "state.connection: no app setting has this name: NOPE",
+        ),
+        (
+            json!({ "kind": "sql", "connection": "PG", "table": "a.b.c" }),
+            "state.table: is not the name of a table",
+        ),
+        (
+            json!({ "kind": "sql", "connection": "PG", "path": "x" }),
+            "state.path: means nothing here",
+        ),
+        (
+            json!({ "kind": "sql", "connection": "PG", "container": "x" }),
+            "state.container: means nothing here",
+        ),
+        (
+            json!({ "kind": "file", "path": "../s", "table": "x" }),
+            "state.table: means nothing here",
+        ),
+    ] {
+        check(json!({ "state": value }), &[expected]);
+    }
+    let on_azure = state(json!({ "kind": "sql", "connection": "ORDERS_DB" }))
+        .setting("WEBSITE_INSTANCE_ID", "1")
+        .faults();
+    assert!(
+        on_azure[0].contains("files on an Azure instance vanish"),
+        "{on_azure:?}"
+    );
+    let on_azure = state(json!({ "kind": "sql", "connection": "PG" }))
+        .setting("WEBSITE_INSTANCE_ID", "1")
+        .faults();
+    assert!(on_azure.is_empty(), "{on_azure:?}");
 }

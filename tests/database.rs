@@ -10,10 +10,14 @@ mod passwords;
 #[path = "database/sessions.rs"]
 mod sessions;
 mod support;
+#[path = "database/tokens.rs"]
+mod tokens;
 
 use std::path::Path;
 use std::time::Duration;
 
+use dbtick::azure::Azure;
+use dbtick::clock::SystemClock;
 use dbtick::config::connection::{Refusal, Server};
 use dbtick::config::{Connection, Settings};
 use dbtick::database::{Access, DatabaseError, Engine, Pool, Session, Target};
@@ -50,13 +54,18 @@ fn pool<E: Engine>(value: &str) -> Pool<E> {
 }
 
 fn target(value: &str, access: Access) -> Target {
-    Target::new("ORDERS_DB", server(value, &[]), session(access))
+    new_target(server(value, &[]), session(access))
+}
+
+fn new_target(server: Server, session: Session) -> Target {
+    let azure = Azure::new(std::sync::Arc::new(SystemClock)).unwrap();
+    Target::new("ORDERS_DB", server, session, &azure)
 }
 
 /// Opens one connection and closes it.
 async fn open(value: &str, beside: &[(&str, &str)]) -> Result<(), DatabaseError> {
     let server = server(value, beside);
-    let target = Target::new("ORDERS_DB", server, session(Access::Read));
+    let target = new_target(server, session(Access::Read));
     if value.starts_with("mysql") || value.contains("Port=3306") || value.contains("SslMode") {
         Pool::<MySql>::new(target).take().await.map(drop)
     } else {

@@ -2,17 +2,25 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "store_contract/sql.rs"]
+mod sql;
 mod support;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use dbtick::azure::Azure;
 use dbtick::clock::SystemClock;
+use dbtick::config::{Connection, Settings, TableName};
 use dbtick::store::{
-    Deleted, FileStore, MemoryStore, ObjectStore, Put, StateStore, StoreError, StoreKey, Swap, Tag,
+    Deleted, FileStore, MemoryStore, ObjectStore, Put, SqlStore, StateStore, StoreError, StoreKey,
+    Swap, Tag,
 };
 
 use support::azurite::Azurite;
+use support::mariadb::MariaDb;
+use support::postgres::Postgres;
 
 trait Store: StateStore + ObjectStore {}
 impl<T: StateStore + ObjectStore> Store for T {}
@@ -48,7 +56,53 @@ macro_rules! every_store_keeps {
                 })+
             }
         }
+        mod sqlite {
+            use std::sync::Arc;
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $promise() {
+                let directory = tempfile::tempdir().unwrap();
+                let value = format!("sqlite:{}", directory.path().join("state.db").display());
+                super::$promise(Arc::new(super::sql_store(&value, "dbtick_state"))).await;
+            })+
+        }
+        mod postgres {
+            use std::sync::Arc;
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn keeps_every_promise() {
+                let postgres = super::Postgres::start().await;
+                $({
+                    println!("{}", stringify!($promise));
+                    let store = super::sql_store(&postgres.url(), stringify!($promise));
+                    super::$promise(Arc::new(store)).await;
+                })+
+            }
+        }
+        mod mariadb {
+            use std::sync::Arc;
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn keeps_every_promise() {
+                let mariadb = super::MariaDb::start().await;
+                $({
+                    println!("{}", stringify!($promise));
+                    let store = super::sql_store(&mariadb.url(), stringify!($promise));
+                    super::$promise(Arc::new(store)).await;
+                })+
+            }
+        }
     };
+}
+
+fn sql_store(value: &str, table: &str) -> SqlStore {
+    let settings = Settings::from_iter([("STATE_DB", value)]);
+    let connection = Connection::resolve(&settings, Path::new("/"), "STATE_DB").unwrap();
+    let clock = Arc::new(SystemClock);
+    let azure = Azure::new(clock.clone()).unwrap();
+    // The longest name that both servers take.
+    let table = TableName {
+        schema: None,
+        table: table.chars().take(60).collect(),
+    };
+    SqlStore::new("STATE_DB", &connection, &table, &azure, clock)
 }
 
 every_store_keeps!(

@@ -5,11 +5,13 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::azure::identity::IdentityConfig;
+
 use super::secret::Secret;
 use super::settings::Settings;
 
 /// Which database, and how to reach it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Connection {
     Sqlite {
         file: PathBuf,
@@ -47,6 +49,9 @@ pub enum Login {
     /// The server trusts the user by other means.
     Nothing,
     Password(Secret),
+    /// The password is a token of Entra ID, fetched when a connection is opened. Its server is
+    /// always a verified one, or on this machine.
+    Token(IdentityConfig),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +85,7 @@ pub enum Roots {
 impl Connection {
     /// What the app setting `name` means; a relative path begins at `root`.
     pub fn resolve(settings: &Settings, root: &Path, name: &str) -> Result<Self, Refusal> {
-        super::parse::connection(settings, root, name).map(|(_, connection)| connection)
+        super::parse::named_connection(settings, root, name).map(|(_, connection)| connection)
     }
 }
 
@@ -159,6 +164,7 @@ impl fmt::Debug for Login {
         f.write_str(match self {
             Self::Nothing => "Nothing",
             Self::Password(_) => "Password",
+            Self::Token(_) => "Token",
         })
     }
 }

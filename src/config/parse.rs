@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-pub(super) use connection::named as connection;
+pub(super) use connection::named as named_connection;
 
 use super::fault::{Faults, Place};
 use super::settings::{SettingError, Settings};

@@ -252,6 +252,7 @@ pub(super) struct State {
     /// `blob` unless told.
     pub(super) kind: Option<StateKind>,
     /// blob: the name of the app setting of the storage account; AzureWebJobsStorage unless told.
+    /// sql: the name of the app setting of the database.
     #[schemars(length(min = 1))]
     pub(super) connection: Option<String>,
     /// blob: created when it is missing; `db-state` unless told.
@@ -259,6 +260,9 @@ pub(super) struct State {
     /// file: a directory outside the app root; a relative one starts at the app root.
     #[schemars(length(min = 1))]
     pub(super) path: Option<String>,
+    /// sql: `table` or `schema.table`, created when it is missing; `dbtick_state` unless told.
+    #[schemars(length(min = 1))]
+    pub(super) table: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
@@ -268,4 +272,6 @@ pub(super) enum StateKind {
     Blob,
     /// Files in a directory; for one machine, refused on Azure.
     File,
+    /// A table of PostgreSQL, MySQL or MariaDB, or, on one machine, of SQLite.
+    Sql,
 }

@@ -112,6 +112,16 @@ pub(super) fn opening(target: &Target, error: Error) -> DatabaseError {
             what: format!("TLS with the server of {setting} cannot be set up: {error}"),
             remedy: "check sslmode and sslrootcert in the connection".into(),
         },
+        // How the client for PostgreSQL says that a password does not survive SASLprep (RFC 4013).
+        Error::Configuration(cause) if !cause.to_string().contains("RSA") => {
+            DatabaseError::Refused {
+                what: format!("the user or the password in {setting} has characters that cannot be sent"),
+                remedy: "choose another password (or user): letters, digits and signs of any script, but no \
+                         emoji and no control characters"
+                    .into(),
+            }
+        }
+        // How the client for MySQL says that it would have to encrypt a password itself.
         Error::Configuration(_) => DatabaseError::Refused {
             what: format!("the server of {setting} takes this password over TLS only"),
             remedy: "write sslmode=verify-full or require into the connection, and turn TLS on at \

@@ -27,7 +27,7 @@ impl Engine for MySql {
             .port(server.port)
             .database(&server.database)
             .username(server.user.expose())
-            .password(target.password())
+            .password(target.password().await?.expose())
             .charset("utf8mb4")
             .timezone(Some("+00:00".to_owned()))
             .pipes_as_concat(false)
@@ -40,6 +40,10 @@ impl Engine for MySql {
                 TlsMode::VerifyFull => MySqlSslMode::VerifyIdentity,
             })
             .disable_statement_logging();
+        // How MySQL on Azure takes a token: as it is, over TLS.
+        if target.credential.is_some() {
+            options = options.enable_cleartext_plugin(true);
+        }
         if let Some(roots) = target.roots().await? {
             options = options.ssl_ca_from_pem(roots);
         }

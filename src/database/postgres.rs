@@ -21,7 +21,7 @@ impl Engine for Postgres {
             .port(server.port)
             .database(&server.database)
             .username(server.user.expose())
-            .password(target.password())
+            .password(target.password().await?.expose())
             .application_name(&session.application)
             // Shortest text that reads back as the same number.
             .extra_float_digits(1)

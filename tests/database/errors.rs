@@ -72,13 +72,24 @@ async fn postgres_says_why_it_lets_nobody_in() {
         Act,
         &["offers no TLS", "turn TLS on"],
     );
+    postgres.role("canary_reader", "x").await;
+    postgres.database("closed").await;
     postgres
-        .sql("CREATE ROLE canary_reader LOGIN PASSWORD 'x'; CREATE DATABASE closed; REVOKE CONNECT ON DATABASE closed FROM public")
+        .sql("REVOKE CONNECT ON DATABASE closed FROM public")
         .await;
     says(
         open(&format!("postgres://canary_reader:x@{at}/closed")).await,
         Act,
         &["may not use this database", "CONNECT"],
+    );
+    postgres.role("modern", "🔑").await;
+    says(
+        open(&format!("postgres://modern:%F0%9F%94%91@{at}/postgres")).await,
+        Act,
+        &[
+            "has characters that cannot be sent",
+            "choose another password",
+        ],
     );
     postgres.stop(End::Clean).await;
     says(
@@ -251,7 +262,7 @@ async fn certificates_are_looked_at(localhost: &str, address: &str, authority: &
 async fn postgres_must_show_the_certificate_that_the_mode_asks_for() {
     let postgres = Postgres::with()
         .tls()
-        .hba("hostssl all all all scram-sha-256")
+        .hba("hostssl all all all md5")
         .start()
         .await;
     let login = format!("{}:{}", postgres::USER, postgres::PASSWORD);

@@ -191,7 +191,7 @@ pub(super) fn table_name(written: &str) -> Option<Rows> {
 }
 
 /// The parts of `a.b` or `"a.b".c`; `""` inside quotes is one quote. `None`: it is none.
-fn identifiers(text: &str) -> Option<Vec<String>> {
+pub(super) fn identifiers(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text;
     loop {

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Reader;
+use super::connection::{self, Named};
 use crate::azure::connection::{Service, StorageConnection};
 use crate::config::app::on_azure;
 use crate::config::fault::Place;
-use crate::config::{LeaseTimes, StateConfig, human, raw};
+use crate::config::{Connection, LeaseTimes, StateConfig, TableName, human, raw};
 
 const DEFAULT_CONNECTION: &str = "AzureWebJobsStorage";
 const DEFAULT_CONTAINER: &str = "db-state";
@@ -34,6 +35,7 @@ pub(super) fn state(
         connection,
         container,
         path,
+        table,
     } = raw;
     let kind = match (kind, &path) {
         (Some(kind), _) => kind,
@@ -47,11 +49,13 @@ pub(super) fn state(
     match kind {
         raw::StateKind::Blob => {
             reader.only_for("file", &at.key("path"), path.is_some())?;
+            reader.only_for("sql", &at.key("table"), table.is_some())?;
             reader.container(at, connection.as_deref(), container.as_deref())
         }
         raw::StateKind::File => {
             reader.only_for("blob", &at.key("connection"), connection.is_some())?;
             reader.only_for("blob", &at.key("container"), container.is_some())?;
+            reader.only_for("sql", &at.key("table"), table.is_some())?;
             let at = at.key("path");
             let Some(path) = path else {
                 let hint = "name a directory outside of the app root, such as ../state";
@@ -60,6 +64,11 @@ pub(super) fn state(
             };
             let directory = reader.text(&at, &path)?;
             reader.directory(&at, &directory)
+        }
+        raw::StateKind::Sql => {
+            reader.only_for("file", &at.key("path"), path.is_some())?;
+            reader.only_for("blob", &at.key("container"), container.is_some())?;
+            reader.table_of_state(at, connection.as_deref(), table.as_deref())
         }
     }
 }
@@ -73,7 +82,7 @@ pub(super) fn margin(
 ) -> Option<()> {
     let least = match state {
         StateConfig::Blob { .. } => LEAST_BLOB_MARGIN,
-        StateConfig::File { .. } => Duration::ZERO,
+        StateConfig::File { .. } | StateConfig::Sql { .. } => Duration::ZERO,
     };
     if lease.margin >= least {
         return Some(());
@@ -121,6 +130,61 @@ impl Reader<'_> {
             }),
             Err(fault) => {
                 self.faults.add(&place, fault.problem, fault.hint);
+                None
+            }
+        }
+    }
+
+    fn table_of_state(
+        &mut self,
+        at: &Place,
+        connection: Option<&str>,
+        table: Option<&str>,
+    ) -> Option<StateConfig> {
+        let table = match table {
+            Some(written) => self.state_table(&at.key("table"), written),
+            None => Some(TableName::default()),
+        };
+        let at = at.key("connection");
+        let Some(connection) = connection else {
+            let hint = "name the app setting that holds the connection to the database";
+            self.faults.add(&at, "is missing", hint);
+            return None;
+        };
+        let Named {
+            name, connection, ..
+        } = connection::connection(self, &at, connection)?;
+        if matches!(connection, Connection::Sqlite { .. }) && on_azure(self.settings) {
+            self.faults.add(
+                &at,
+                "files on an Azure instance vanish with it and are not shared, so the checkpoint would be lost",
+                "keep the state on a database server or in a storage account",
+            );
+            return None;
+        }
+        Some(StateConfig::Sql {
+            connection_name: name,
+            connection: Box::new(connection),
+            table: table?,
+        })
+    }
+
+    fn state_table(&mut self, at: &Place, written: &str) -> Option<TableName> {
+        match super::source::identifiers(&self.text(at, written)?).as_deref() {
+            Some([table]) => Some(TableName {
+                schema: None,
+                table: table.clone(),
+            }),
+            Some([schema, table]) => Some(TableName {
+                schema: Some(schema.clone()),
+                table: table.clone(),
+            }),
+            _ => {
+                self.faults.add(
+                    at,
+                    format!("is not the name of a table: {written}"),
+                    "write table or schema.table",
+                );
                 None
             }
         }

@@ -26,7 +26,6 @@ const NOT_YET: [(&str, &str); 23] = [
     ("webhook", "secret"),
     ("webhook", "secrets"),
     ("state", "history"),
-    ("state", "table"),
     ("lease", "missed"),
     ("lease", "missed_heartbeats"),
 ];

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use super::pairs::Written;
 use super::{Refusal, sql_server};
+use crate::azure::identity::IdentityConfig;
 use crate::config::Settings;
-use crate::config::connection::{Login, Server, is_loopback};
+use crate::config::connection::{Login, Server, Tls, TlsMode, is_loopback};
 use crate::config::secret::Secret;
 use names::Name;
 
@@ -53,10 +54,8 @@ pub(super) fn server(
             "add it: User Id=… or USER:PASSWORD@ in a URL",
         )
     })?;
-    let login = match values.get(Name::Password) {
-        Some(password) => Login::Password(Secret::new(password)),
-        None => Login::Nothing,
-    };
+    let tls = tls::tls(&values, is_loopback(&host), context)?;
+    let (login, tls) = login(&values, tls, is_loopback(&host), context)?;
     let server = Server {
         port: port.unwrap_or(match kind {
             Kind::Postgres => 5432,
@@ -65,11 +64,54 @@ pub(super) fn server(
         database: database.to_owned(),
         user: Secret::new(user),
         login,
-        tls: tls::tls(&values, is_loopback(&host), context)?,
+        tls,
         connect_timeout: connect_timeout(&values)?,
         host,
     };
     Ok((kind, server))
+}
+
+/// A password, or the identity whose token takes its place. A token opens more than this database:
+/// it goes to no server that has not proved who it is.
+fn login(
+    values: &Values<'_>,
+    tls: Tls,
+    loopback: bool,
+    context: &Context<'_>,
+) -> Result<(Login, Tls), Refusal> {
+    const KEYS: [&str; 4] = ["credential", "tenantId", "clientId", "clientSecret"];
+    let name = context.name;
+    let by_token = KEYS
+        .iter()
+        .any(|key| context.settings.filled(&format!("{name}__{key}")).is_some());
+    let password = values.get(Name::Password);
+    if !by_token {
+        let login = password.map_or(Login::Nothing, |text| Login::Password(Secret::new(text)));
+        return Ok((login, tls));
+    }
+    if password.is_some() {
+        return Err(Refusal::new(
+            format!(
+                "the connection has a password, and {name}__credential or its siblings ask for a token"
+            ),
+            "remove the one that is not meant",
+        ));
+    }
+    let identity = IdentityConfig::resolve(context.settings, name)
+        .map_err(|fault| Refusal::new(fault.problem, fault.hint))?;
+    let mode = match tls.mode {
+        _ if loopback => tls.mode,
+        TlsMode::Disable | TlsMode::Prefer => {
+            return Err(Refusal::new(
+                "a token must not travel readable, and the sslmode of the connection allows that",
+                "remove sslmode, or write sslmode=verify-full",
+            ));
+        }
+        // What the portal hands out.
+        TlsMode::Require => TlsMode::VerifyFull,
+        verified => verified,
+    };
+    Ok((Login::Token(identity), Tls { mode, ..tls }))
 }
 
 /// At most one value for each name, and none that the portal left open.
