@@ -2,12 +2,16 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use azure_core::credentials::Secret;
 use azure_core::hmac::hmac_sha256;
 use bytes::Bytes;
 use dbtick::clock::SystemClock;
 use dbtick::store::{BlobStore, ObjectStore, StateStore, StoreError, StoreKey, Swap, Tag};
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 
 use super::support::azurite::{ACCOUNT, Azurite, KEY, store};
 use super::support::handler::free_port;
@@ -119,6 +123,49 @@ async fn a_server_that_is_not_there_has_surely_written_nothing() {
         assert!(said.contains("STORAGE"), "{said}");
         assert!(!said.contains("sig="), "{said}");
     }
+}
+
+/// Takes the whole request, and hangs up instead of answering.
+async fn hang_up(listener: TcpListener, requests: Arc<AtomicUsize>) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n{}") && !request.starts_with(b"GET") {
+            if stream.read_buf(&mut request).await.unwrap_or(0) == 0 {
+                break;
+            }
+        }
+        requests.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_off_is_unknown_and_the_write_was_sent_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let requests = Arc::new(AtomicUsize::new(0));
+    tokio::spawn(hang_up(listener, Arc::clone(&requests)));
+    let endpoint = format!("http://{address}/{ACCOUNT}");
+    let store = at(
+        &signed(&endpoint, "rwdlac", "2099-01-01T00:00:00Z"),
+        "db-state",
+    );
+    let tag = Tag::new("\"0x1\"");
+    for (number, write) in [
+        (1, store.create(&key(), body()).await),
+        (2, store.replace(&key(), &tag, body()).await),
+    ] {
+        let error = write.unwrap_err();
+        let said = format!("{error:?} {}", story(&error));
+        assert!(
+            matches!(error, StoreError::Unknown { .. }),
+            "{number}: {said}"
+        );
+        assert!(!said.contains("sig="), "{said}");
+    }
+    assert_eq!(requests.load(Ordering::SeqCst), 2, "one each");
+    let error = store.load(&key()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]

@@ -113,7 +113,7 @@ fn table() -> Vec<(Value, bool)> {
             with(
                 "/poller",
                 "state",
-                json!({ "kind": "blob", "path": "../state" }),
+                json!({ "kind": "cloud", "path": "../state" }),
             ),
             false,
         ),
@@ -121,14 +121,16 @@ fn table() -> Vec<(Value, bool)> {
             with("/poller", "state", json!({ "kind": 1, "path": "../state" })),
             false,
         ),
-        (with("/poller", "state", json!({ "kind": "file" })), false),
+        (with("/poller", "state", json!({ "connection": "S" })), true),
+        (with("/poller", "state", json!({ "container": 5 })), false),
+        (with("/poller", "state", json!({ "path": "" })), false),
         (
             with(
                 "/poller",
                 "state",
                 json!({ "connection": "S", "container": "c" }),
             ),
-            false,
+            true,
         ),
         (without("/poller", "source"), false),
         (without("/poller", "deliver"), false),
