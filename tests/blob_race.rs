@@ -130,9 +130,10 @@ async fn eight_processes_that_race_and_die_lose_no_update_and_no_row() {
         let mut table = world.writer().await;
         let mut total = 0;
         while killing.load(Ordering::Relaxed) {
-            table.insert(1).await;
-            total += 1;
-            sleep(Duration::from_millis(50)).await;
+            // In bursts: between them the lease is free, and raced for.
+            table.insert(3).await;
+            total += 3;
+            sleep(Duration::from_millis(150)).await;
         }
         let end = SystemClock.monotonic() + race_time() + support::DEADLINE;
         while POLLERS

@@ -308,12 +308,19 @@ impl<'a> Keeper<'a> {
                     self.renewed_at(first_sent);
                     return Ok(());
                 }
-                Ok(Swap::Lost) | Err(StoreError::Unknown { .. }) => {
+                Ok(Swap::Lost) => {
                     races += 1;
                     if races == MOST_RACES {
                         return Err(TickError::Contended { tries: races });
                     }
                     self.settle(rival).await?
+                }
+                Err(error @ StoreError::Unknown { .. }) => {
+                    let before = self.standing.tag.clone();
+                    let trouble = self.settle(rival).await?;
+                    // Nothing has happened, and nobody was faster: a store that takes no writes.
+                    let untouched = self.standing.tag == before;
+                    trouble.or_else(|| untouched.then_some(error))
                 }
                 Err(error) => Some(error),
             };

@@ -13,13 +13,21 @@ use crate::world::{BlobWorld, CALM, IMPATIENT, a_few_at_a_time, done, failed};
 #[tokio::test]
 async fn reads_that_fail_or_lie_harm_nothing() {
     let azurite = Azurite::blob();
-    a_read_that_fails_once_is_made_again(&azurite).await;
-    a_store_that_cannot_be_read_fails_the_tick_after_a_few_tries(&azurite).await;
-    a_read_that_is_forbidden_is_not_tried_again_and_says_what_to_do(&azurite).await;
-    a_tick_that_read_an_old_document_sends_nothing(&azurite).await;
-    a_reload_that_fails_is_made_again_while_the_lease_is_good(&azurite).await;
-    a_reload_that_shows_an_old_document_never_undoes_a_commit(&azurite).await;
-    a_document_that_vanishes_under_its_holder_is_not_recreated(&azurite).await;
+    tokio::join!(
+        Box::pin(a_read_that_fails_once_is_made_again(&azurite)),
+        Box::pin(a_store_that_cannot_be_read_fails_the_tick_after_a_few_tries(&azurite)),
+        Box::pin(a_read_that_is_forbidden_is_not_tried_again_and_says_what_to_do(&azurite)),
+        Box::pin(a_tick_that_read_an_old_document_sends_nothing(&azurite)),
+        Box::pin(a_reload_that_fails_is_made_again_while_the_lease_is_good(
+            &azurite
+        )),
+        Box::pin(a_reload_that_shows_an_old_document_never_undoes_a_commit(
+            &azurite
+        )),
+        Box::pin(a_document_that_vanishes_under_its_holder_is_not_recreated(
+            &azurite
+        )),
+    );
 }
 
 /// Half a document must never pass for a damaged one: that would send a person to repair a sound blob.

@@ -90,10 +90,11 @@ impl BlobWorld {
 
     /// With a first tick behind it, so that the next one only does what every tick does.
     pub(crate) async fn born_on(azurite: &Azurite, lease: LeaseTimes) -> Self {
-        let this = Self::on(azurite, lease).await;
+        let mut this = Self::on(azurite, CALM).await;
         this.insert(1).await;
         assert_eq!(done(this.tick().await), Outcome::Drained);
         this.proxy.fresh();
+        this.lease = lease;
         this
     }
 
@@ -115,6 +116,15 @@ impl BlobWorld {
         Poller {
             lease: self.lease,
             ..poller_of(&self.world, parts)
+        }
+    }
+
+    /// Another process, which has all the time that it needs once the lease is its own.
+    pub(crate) fn next_owner(&self, clock: Arc<dyn Clock>) -> Poller {
+        let margin = self.lease.margin;
+        Poller {
+            lease: LeaseTimes { margin, ..CALM },
+            ..self.poller_with(clock)
         }
     }
 

@@ -130,7 +130,7 @@ fn table() -> Vec<(Value, bool)> {
                 "state",
                 json!({ "connection": "S", "container": "c" }),
             ),
-            false,
+            true,
         ),
         (without("/poller", "source"), false),
         (without("/poller", "deliver"), false),
