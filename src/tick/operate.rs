@@ -212,11 +212,11 @@ impl Poller {
         let Loaded { body, tag, clock } = loaded.clone();
         Ok(
             match StateDocument::from_bytes(&body, &self.name, &self.key_columns) {
-                Ok(document) => Seen::Document(Standing {
+                Ok(document) => Seen::Document(Box::new(Standing {
                     document,
                     tag: Some(tag),
                     clock,
-                }),
+                })),
                 Err(error) => Seen::Refused {
                     error,
                     body: loaded,
@@ -232,7 +232,7 @@ impl Poller {
         aside: &mut Option<(StoreKey, Tag)>,
     ) -> Result<(Standing, bool), OperateError> {
         match self.look().await? {
-            Seen::Document(standing) => Ok((standing, false)),
+            Seen::Document(standing) => Ok((*standing, false)),
             Seen::Nothing { born } if otherwise != Otherwise::Refuse => {
                 Ok((self.beginning(born, None), true))
             }
@@ -297,6 +297,6 @@ impl Poller {
 
 enum Seen {
     Nothing { born: bool },
-    Document(Standing),
+    Document(Box<Standing>),
     Refused { error: DocumentError, body: Loaded },
 }
