@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::azure::Azure;
 use crate::config::{Connection, SourceConfig};
 use crate::model::page::{Page, PageWriter};
 use crate::model::position::{Position, Scalar};
@@ -23,12 +24,14 @@ use crate::model::schema::Schema;
 
 /// The source that a configuration asks for; nothing is opened before it is read.
 #[must_use]
-pub fn open(config: &SourceConfig) -> Arc<dyn Source> {
+pub fn open(config: &SourceConfig, azure: &Azure) -> Arc<dyn Source> {
     match &config.connection {
         Connection::Sqlite { .. } => Arc::new(sqlite::SqliteSource::new(config.clone())),
-        Connection::MySql(server) => {
-            Arc::new(mysql::MySqlSource::new(config.clone(), server.clone()))
-        }
+        Connection::MySql(server) => Arc::new(mysql::MySqlSource::new(
+            config.clone(),
+            server.clone(),
+            azure,
+        )),
         Connection::Postgres(_) => {
             unreachable!("config::parse::source refuses them")
         }

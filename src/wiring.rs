@@ -47,7 +47,7 @@ impl Parts {
             start: config.source.start.clone(),
             batch: config.batch,
             lease: config.lease,
-            source: source::open(&config.source),
+            source: source::open(&config.source, &self.azure),
             sinks: config.deliver.iter().map(sink).collect(),
             store: self.store(&config.state),
             state_key: StoreKey::state(&app.name, &config.name)?,

@@ -261,10 +261,7 @@ async fn check_fails_for_every_reason_that_fails_a_tick() {
             vanish as fn(&World),
             "FAIL  orders  state: state/app/orders.json: the state document is gone",
         ),
-        (
-            change,
-            "FAIL  orders  next rows: the source definition has changed",
-        ),
+        (change, "FAIL  orders  next rows: the source has changed"),
     ];
     for (done, expected) in cases {
         let world = World::with_orders(json!({})).await.rows(1).await;

@@ -122,6 +122,7 @@ fn a_lease_that_is_not_respected_shows_in_a_calm_world() {
 #[test]
 fn the_chaos_is_real() {
     let (mut takeovers, mut duplicates, mut crashes, mut failed) = (0, 0, 0, 0);
+    let mut orders = 0;
     for seed in 0..25 {
         let summary = run(seed, CHAOS).summary;
         assert!(summary.commits > 0 && summary.rows > 0, "seed {seed}");
@@ -129,7 +130,8 @@ fn the_chaos_is_real() {
         duplicates += summary.duplicates;
         crashes += summary.crashes;
         failed += summary.failed_ticks;
+        orders += summary.orders;
     }
-    let seen = [takeovers, duplicates, crashes, failed];
+    let seen = [takeovers, duplicates, crashes, failed, orders];
     assert!(seen.iter().all(|times| *times >= 10), "{seen:?}");
 }

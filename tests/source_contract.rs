@@ -16,13 +16,13 @@ mod sqlite_only;
 mod support;
 
 use dbtick::config::NullPolicy;
-use dbtick::source::{SourceError, open};
+use dbtick::source::SourceError;
 use deletes::{
     a_given_start_is_the_first_row_with_that_cursor, a_soft_deleted_row_comes_as_a_delete,
     an_outbox_delivers_its_payload_as_it_is,
     tombstones_are_merged_in_order_and_none_is_lost_at_a_page_edge,
 };
-use fixture::{Engine, Fixture, MANY_BYTES, column, read, read_all};
+use fixture::{Engine, Fixture, MANY_BYTES, column, open, read, read_all};
 use refusals::{
     a_changed_schema_is_verified_again, a_write_in_a_query_or_filter_fails,
     names_that_do_not_exist_are_named_exactly,

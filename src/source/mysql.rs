@@ -19,6 +19,7 @@ use async_trait::async_trait;
 use sqlx::MySql;
 
 use super::{Description, ReadPage, Source, SourceError};
+use crate::azure::Azure;
 use crate::config::SourceConfig;
 use crate::config::connection::Server;
 use crate::database::{Access, DatabaseError, Lent, Pool, Session, Target};
@@ -42,7 +43,7 @@ pub struct MySqlSource {
 impl MySqlSource {
     /// Opens nothing yet.
     #[must_use]
-    pub fn new(config: SourceConfig, server: Server) -> Self {
+    pub fn new(config: SourceConfig, server: Server, azure: &Azure) -> Self {
         let session = Session {
             application: "dbtick".to_owned(),
             access: Access::Read,
@@ -50,7 +51,7 @@ impl MySqlSource {
         };
         Self {
             database: server.database.clone(),
-            pool: Pool::new(Target::new(&config.connection_name, server, session)),
+            pool: Pool::new(Target::new(&config.connection_name, server, session, azure)),
             config,
             shape: Mutex::default(),
         }

@@ -213,12 +213,12 @@ impl Poller {
         let Loaded { body, tag, clock } = loaded.clone();
         Ok(
             match StateDocument::from_bytes(&body, &self.name, &self.key_columns) {
-                Ok(document) => Seen::Document(Standing {
+                Ok(document) => Seen::Document(Box::new(Standing {
                     document,
                     tag: Some(tag),
                     clock,
                     skew: TimeDelta::zero(),
-                }),
+                })),
                 Err(error) => Seen::Refused {
                     error,
                     body: loaded,
@@ -234,7 +234,7 @@ impl Poller {
         aside: &mut Option<(StoreKey, Tag)>,
     ) -> Result<(Standing, bool), OperateError> {
         match self.look().await? {
-            Seen::Document(standing) => Ok((standing, false)),
+            Seen::Document(standing) => Ok((*standing, false)),
             Seen::Nothing { born } if otherwise != Otherwise::Refuse => {
                 Ok((self.beginning(born, None), true))
             }
@@ -300,6 +300,6 @@ impl Poller {
 
 enum Seen {
     Nothing { born: bool },
-    Document(Standing),
+    Document(Box<Standing>),
     Refused { error: DocumentError, body: Loaded },
 }

@@ -90,7 +90,7 @@ async fn one_tick(world: Arc<World>, poller: Arc<Poller>) {
     world.judge(verdict);
 }
 
-fn poller(world: &Arc<World>, owner: &str) -> Poller {
+pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
     let sink = |index| -> Arc<dyn Sink> {
         Arc::new(SimSink {
             world: world.clone(),

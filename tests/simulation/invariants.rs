@@ -2,7 +2,7 @@
 //!
 //! I7 (every write is conditional) holds by construction: the seam has no other write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dbtick::model::state::StateDocument;
 use dbtick::tick::report::{TickError, TickReport};
@@ -29,6 +29,8 @@ pub(crate) struct Summary {
     pub(crate) commits: u64,
     pub(crate) takeovers: u64,
     pub(crate) duplicates: u64,
+    /// Moves by hand.
+    pub(crate) orders: u64,
     pub(crate) rows: u64,
 }
 
@@ -75,6 +77,10 @@ impl Invariants {
     ) -> Result<(), Violation> {
         self.count(before, after);
         nothing_is_passed_over(after, table, receivers)?;
+        versions_are_given_once(before, after)?;
+        if before.map_or(0, |before| before.audit.len()) < after.audit.len() {
+            return self.an_order_fences_and_happens_once(before, after);
+        }
         the_checkpoint_is_monotone(before, after)?;
         self.tokens_fence(before, after)
     }
@@ -86,6 +92,31 @@ impl Invariants {
             let taken = before.lease.held.is_some() && before.lease.token < after.lease.token;
             self.summary.takeovers += u64::from(taken);
         }
+    }
+
+    /// C6, C7 and I4 for a move by hand.
+    fn an_order_fences_and_happens_once(
+        &mut self,
+        before: Option<&StateDocument>,
+        after: &StateDocument,
+    ) -> Result<(), Violation> {
+        self.summary.orders += 1;
+        let ids: BTreeSet<_> = after.audit.iter().map(|entry| &entry.id).collect();
+        require(ids.len() == after.audit.len(), "C7", || {
+            format!("an order has happened twice: {:?}", after.audit)
+        })?;
+        let old = before.map_or(0, |document| document.lease.token.get());
+        let token = after.lease.token.get();
+        let free = after.holder.is_none() && after.lease.held.is_none();
+        require(token == old + 1 && free, "I4", || {
+            format!("an order leaves token {old} at {token}, free: {free}")
+        })?;
+        let owner = self.claims.entry(token).or_default();
+        require(owner.is_empty(), "I5", || {
+            format!("token {token} has two claims: {owner} and an order")
+        })?;
+        "an order".clone_into(owner);
+        Ok(())
     }
 
     /// I4, I5 and I9.
@@ -168,6 +199,9 @@ impl Invariants {
                 format!("{duplicates} duplicates in a calm world")
             })?;
         }
+        if self.summary.orders > 0 {
+            return Ok(());
+        }
         // A holder has one batch in flight, so each claim repeats at most one, to each sink.
         let claims = document.map_or(0, |document| document.lease.token.get());
         let most = claims * (layout.max_rows * layout.sinks) as u64;
@@ -192,6 +226,23 @@ fn nothing_is_passed_over(
         })?;
     }
     Ok(())
+}
+
+/// G3
+fn versions_are_given_once(
+    before: Option<&StateDocument>,
+    after: &StateDocument,
+) -> Result<(), Violation> {
+    let (from, to) = (before.and_then(StateDocument::version), after.version());
+    let moved = before.is_some_and(|before| before.position() != after.position());
+    require(if moved { from < to } else { from <= to }, "G3", || {
+        format!("version {from:?} is followed by {to:?}")
+    })?;
+    let last = after.history.last().map(|entry| entry.cursor.as_ref());
+    let stands = after.checkpoint.cursor.as_ref();
+    require(last.is_none_or(|last| last == stands), "G3", || {
+        format!("the last version is not the checkpoint: {last:?} and {stands:?}")
+    })
 }
 
 /// I3

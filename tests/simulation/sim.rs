@@ -7,6 +7,7 @@
 pub(crate) mod faults;
 pub(crate) mod instance;
 pub(crate) mod invariants;
+pub(crate) mod operator;
 pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod store;
@@ -63,6 +64,10 @@ async fn chaos(world: &Arc<World>) -> JoinSet<()> {
     let mut instances = JoinSet::new();
     for number in 0..world.instances() {
         instances.spawn(instance::live_and_die(world.clone(), number));
+    }
+    // A planted bug is looked for where nothing else moves the checkpoint back.
+    if world.plan.mode == Mode::Chaos && world.plan.bug.is_none() {
+        instances.spawn(operator::keep_moving(world.clone()));
     }
     sleep(Duration::from_secs(30 + world.draw(60))).await;
     writer.shutdown().await;

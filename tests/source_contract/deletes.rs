@@ -2,10 +2,9 @@
 
 use dbtick::config::{Deletes, Outbox, Tombstones};
 use dbtick::model::position::Scalar;
-use dbtick::source::open;
 use serde_json::{Value, json};
 
-use crate::fixture::{Engine, MANY_BYTES, read};
+use crate::fixture::{Engine, MANY_BYTES, open, read};
 
 /// `(op, key, data)` of every row, page by page.
 async fn events(config: &dbtick::config::SourceConfig, rows: usize) -> Vec<Value> {

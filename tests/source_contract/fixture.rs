@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use dbtick::azure::Azure;
+use dbtick::clock::SystemClock;
 use dbtick::config::connection::{Login, Server, Tls, TlsMode};
 use dbtick::config::secret::Secret;
 use dbtick::config::{Connection, Deletes, NullPolicy, Rows, SourceConfig, Start};
 use dbtick::model::page::PageWriter;
 use dbtick::model::position::Position;
-use dbtick::source::{ReadPage, Source, SourceError, open};
+use dbtick::source::{ReadPage, Source, SourceError};
 use serde_json::Value;
 use sqlx::mysql::MySqlConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -175,6 +177,12 @@ impl Fixture {
             outbox: None,
         }
     }
+}
+
+/// Like the program opens it.
+pub(crate) fn open(config: &SourceConfig) -> Arc<dyn Source> {
+    let azure = Azure::new(Arc::new(SystemClock)).unwrap();
+    dbtick::source::open(config, &azure)
 }
 
 pub(crate) async fn read(

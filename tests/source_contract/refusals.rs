@@ -1,9 +1,8 @@
 //! What every source refuses, and what a person is told.
 
 use dbtick::config::{Rows, SourceConfig};
-use dbtick::source::open;
 
-use crate::fixture::{Engine, failure};
+use crate::fixture::{Engine, failure, open};
 
 const SCHEMA: &str =
     "CREATE TABLE canary (id INTEGER PRIMARY KEY, updated_at VARCHAR(30) NOT NULL, r INT);

@@ -6,9 +6,8 @@ mod check;
 mod property;
 
 use dbtick::config::Connection;
-use dbtick::source::open;
 
-use crate::fixture::{Engine, MANY_BYTES, failure, read, read_all};
+use crate::fixture::{Engine, MANY_BYTES, failure, open, read, read_all};
 
 /// Each case: what was delivered, what happens then, and rows that would be passed over in silence.
 #[tokio::test]

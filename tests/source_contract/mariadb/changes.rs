@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use dbtick::model::page::PageWriter;
-use dbtick::source::{SourceError, open};
+use dbtick::source::SourceError;
 use serde_json::{Value, json};
 
-use crate::fixture::{Engine, MANY_BYTES, read, read_all};
+use crate::fixture::{Engine, MANY_BYTES, open, read, read_all};
 use crate::support::mariadb::MariaDb;
 use crate::support::server::End;
 

@@ -2,9 +2,9 @@
 
 use dbtick::config::SourceConfig;
 use dbtick::model::position::CursorKind;
-use dbtick::source::{Description, Grade, open};
+use dbtick::source::{Description, Grade};
 
-use crate::fixture::{Engine, mysql_connection};
+use crate::fixture::{Engine, mysql_connection, open};
 use crate::support::mariadb::MariaDb;
 
 async fn describe(config: &SourceConfig) -> Description {

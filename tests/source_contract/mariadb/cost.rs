@@ -2,11 +2,10 @@
 
 use dbtick::config::SourceConfig;
 use dbtick::model::position::{Moment, MomentKind, Position, Scalar};
-use dbtick::source::open;
 use sqlx::Row;
 use sqlx::mysql::MySqlConnection;
 
-use crate::fixture::{Engine, Fixture, MANY_BYTES, read};
+use crate::fixture::{Engine, Fixture, MANY_BYTES, open, read};
 
 const PAGE: usize = 500;
 /// The look at the catalogue reads a few rows of its own.

@@ -1,10 +1,9 @@
 //! Every ordered type as cursor and as key: pages of one row, positions through their document.
 
 use dbtick::model::position::{Position, Scalar};
-use dbtick::source::open;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, MANY_BYTES, column, read};
+use crate::fixture::{Fixture, MANY_BYTES, column, open, read};
 
 /// In this order, none of them twice.
 fn cases() -> Vec<(&'static str, Vec<&'static str>)> {

@@ -2,12 +2,11 @@
 
 use data_encoding::BASE64;
 use dbtick::model::position::{Decimal, Float, Position, Scalar};
-use dbtick::source::open;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
-use crate::fixture::{Engine, MANY_BYTES, read};
+use crate::fixture::{Engine, MANY_BYTES, open, read};
 
 /// A type of columns, and values for it.
 #[derive(Debug, Clone, Copy)]

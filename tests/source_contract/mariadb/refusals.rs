@@ -1,10 +1,10 @@
 //! What is refused, and what a person is told.
 
 use dbtick::config::SourceConfig;
-use dbtick::source::{SourceError, open};
+use dbtick::source::SourceError;
 use serde_json::json;
 
-use crate::fixture::{Engine, Fixture, MANY_BYTES, column, failure, mysql_connection, read};
+use crate::fixture::{Engine, Fixture, MANY_BYTES, column, failure, mysql_connection, open, read};
 use crate::support::mariadb::{self, MariaDb};
 
 const SCHEMA: &str = "CREATE TABLE canary (id INT PRIMARY KEY, f FLOAT, t TIME, e ENUM('b','a'), s SET('x'), j JSON, p POINT, long_text LONGTEXT);

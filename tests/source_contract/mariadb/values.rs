@@ -1,9 +1,8 @@
 //! A value of every type, from an SQL literal to JSON.
 
-use dbtick::source::open;
 use serde_json::{Value, json};
 
-use crate::fixture::{MANY_BYTES, read, read_all};
+use crate::fixture::{MANY_BYTES, open, read, read_all};
 
 /// Type, literal, what is sent.
 fn cases() -> Vec<(&'static str, &'static str, Value)> {

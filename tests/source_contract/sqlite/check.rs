@@ -1,9 +1,9 @@
 //! What `dbtick check` is told.
 
 use dbtick::model::position::CursorKind;
-use dbtick::source::{Description, Grade, open};
+use dbtick::source::{Description, Grade};
 
-use crate::fixture::Engine;
+use crate::fixture::{Engine, open};
 
 async fn describe(schema: &str, cursor: &str, key: &str) -> Description {
     let fixture = Engine::Sqlite.fixture(schema).await;

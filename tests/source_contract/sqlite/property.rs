@@ -2,11 +2,10 @@
 
 use data_encoding::BASE64;
 use dbtick::model::position::{Position, Scalar};
-use dbtick::source::open;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fixture::{Engine, MANY_BYTES, Writer, read};
+use crate::fixture::{Engine, MANY_BYTES, Writer, open, read};
 
 fn integers() -> impl Strategy<Value = Scalar> {
     prop_oneof![-2_i64..3, any::<i64>()].prop_map(|value| Scalar::Integer(value.into()))

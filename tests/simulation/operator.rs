@@ -1,0 +1,55 @@
+//! A person who moves the poller back, and sometimes forth again, whatever else goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dbtick::model::transitions::{Operator, Order};
+use dbtick::tick::operate::{Found, Otherwise};
+use tokio::time::sleep;
+
+use super::instance::poller;
+use super::world::World;
+
+/// In half of the worlds, several times.
+pub(crate) async fn keep_moving(world: Arc<World>) {
+    if world.draw(2) == 0 {
+        return;
+    }
+    for number in 0.. {
+        sleep(world.draw_time(Duration::from_secs(25))).await;
+        give_one_order(&world, number).await;
+    }
+}
+
+async fn give_one_order(world: &Arc<World>, number: u64) {
+    let poller = poller(world, &format!("operator-{number}"));
+    let Ok(Found::Document(document)) = poller.found().await else {
+        return;
+    };
+    let by = Operator {
+        who: "an operator".to_owned(),
+        why: "chaos".to_owned(),
+        id: format!("order {number}"),
+    };
+    let choices = document.history.len() as u64 + 1;
+    let kept = usize::try_from(world.draw(choices)).unwrap();
+    let version = document.history.get(kept).map(|entry| entry.version);
+    let order = |evidence| match version {
+        Some(version) => Order::Rollback {
+            version,
+            source: poller.identity(),
+            evidence,
+        },
+        None => Order::Reset {
+            to: None,
+            source: poller.identity(),
+            evidence,
+        },
+    };
+    let result = poller.operate(&by, Otherwise::Refuse, order).await;
+    let said = match &result {
+        Ok(operated) => format!("done, undo {:?}", operated.undo()),
+        Err(error) => error.to_string(),
+    };
+    world.note(format_args!("order {number} to {version:?}: {said}"));
+}
