@@ -5,12 +5,14 @@
 //!
 //! - PostgreSQL: row values, `(a, b) > (x, y)`.
 //! - MySQL and MariaDB: `a > x OR (a = x AND b > y)`; row values make them read the whole index.
+//!   Text is in no index in our order, so pages of it end at an `edge`.
 //! - SQLite: a union of one branch per column, equal in the columns before and greater in this one.
 //!   It scans the whole index for row values once a collation is named, and the collation must be
 //!   named for the order to be that of `Position`.
 //!
 //! Columns are always qualified: SQLite reads an unknown `"name"` as a string, never `t."name"`.
 
+mod edge;
 mod index;
 
 use std::fmt::Write as _;
@@ -42,6 +44,9 @@ pub(super) struct Column {
     pub(super) wrapped: (&'static str, &'static str),
     /// Named where the column is compared or ordered, so that text is ordered by byte.
     pub(super) collation: Option<&'static str>,
+    /// What is written around the name where the column is compared or ordered, because no index
+    /// has it in our order.
+    pub(super) converted: Option<(&'static str, &'static str)>,
     /// The type that a parameter is cast to, so that it is compared as what the column is.
     pub(super) cast: Option<String>,
 }
@@ -76,6 +81,7 @@ impl Column {
             nullable,
             wrapped: ("", ""),
             collation: None,
+            converted: None,
             cast: None,
         }
     }
@@ -85,6 +91,15 @@ impl Column {
 enum Direction {
     Ascending,
     Descending,
+}
+
+impl Direction {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Ascending => "",
+            Self::Descending => " DESC",
+        }
+    }
 }
 
 impl Keyset {
@@ -107,10 +122,7 @@ impl Keyset {
                 self.ordered(&[condition], Direction::Ascending)
             }
             (true, Dialect::MySql) => {
-                let branches: Vec<_> = (1..=self.order.len())
-                    .map(|width| self.branch(width, &mut parameters).join(" AND "))
-                    .collect();
-                let condition = format!("(({}))", branches.join(") OR ("));
+                let condition = self.behind(self.order.len(), &mut parameters);
                 self.ordered(&[condition], Direction::Ascending)
             }
         };
@@ -180,10 +192,7 @@ impl Keyset {
     }
 
     fn ordered(&self, conditions: &[String], direction: Direction) -> String {
-        let suffix = match direction {
-            Direction::Ascending => "",
-            Direction::Descending => " DESC",
-        };
+        let suffix = direction.suffix();
         let order = self.order.iter();
         let terms: Vec<_> = order
             .map(|column| self.compared(*column) + suffix)
@@ -208,13 +217,17 @@ impl Keyset {
             })
             .collect();
         let mut conditions = conditions.to_vec();
-        let present = self.present.iter();
-        conditions.extend(present.map(|column| format!("{} IS NOT NULL", self.column(*column))));
+        conditions.extend(self.presence());
         format!(
             "SELECT {} {}",
             columns.join(", "),
             self.rows_where(&conditions)
         )
+    }
+
+    fn presence(&self) -> impl Iterator<Item = String> {
+        let present = self.present.iter();
+        present.map(|column| format!("{} IS NOT NULL", self.column(*column)))
     }
 
     /// Line breaks end a comment that the fragment may still hold in its last line.
@@ -265,7 +278,11 @@ impl Keyset {
     /// The parameter that is the position's value at a place of the order.
     fn value(&self, place: usize, parameters: &mut Parameters) -> String {
         let parameter = parameters.value(place);
-        match &self.columns[self.order[place]].cast {
+        self.cast(self.order[place], parameter)
+    }
+
+    fn cast(&self, column: usize, parameter: String) -> String {
+        match &self.columns[column].cast {
             Some(cast) => format!("CAST({parameter} AS {cast})"),
             None => parameter,
         }
@@ -299,9 +316,10 @@ impl Keyset {
 
 impl Column {
     fn collated(&self, term: String) -> String {
-        match self.collation {
-            Some(collation) => format!("{term} COLLATE {collation}"),
-            None => term,
+        match (self.collation, self.converted) {
+            (Some(collation), _) => format!("{term} COLLATE {collation}"),
+            (None, Some((before, behind))) => format!("{before}{term}{behind}"),
+            (None, None) => term,
         }
     }
 }

@@ -8,7 +8,11 @@ impl Keyset {
         let From::Table { schema, table } = &self.from else {
             return None;
         };
-        let mut columns = self.order.as_slice();
+        // Columns that no index has in our order would only make it larger.
+        let mut columns = match (self.dialect, self.leading()) {
+            (Dialect::MySql, leading @ 1..) => &self.order[..leading],
+            _ => self.order.as_slice(),
+        };
         while let [rest @ .., last] = columns
             && !rest.is_empty()
             && implied(*last)
