@@ -16,6 +16,7 @@
 //! - [`wiring`]: from configuration to pollers that run
 //! - [`tick`]: the story of one tick
 //! - [`source`], [`sink`], [`store`]: where rows come from, where they go, where state is kept
+//! - [`database`]: connections to servers
 //! - [`config`]: what a poller is told to do
 //! - [`model`]: positions, events, the state document and its legal transitions, pure
 //! - [`clock`], [`stop`], [`telemetry`]: time and entropy, the wish to stop, what is said meanwhile
@@ -23,6 +24,7 @@
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod database;
 pub mod host;
 pub mod local;
 pub mod model;

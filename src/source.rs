@@ -3,6 +3,7 @@
 mod fragment;
 mod json;
 mod keyset;
+pub mod mysql;
 mod names;
 mod pager;
 mod shape;
@@ -23,7 +24,10 @@ use crate::model::position::Position;
 pub fn open(config: &SourceConfig) -> Arc<dyn Source> {
     match &config.connection {
         Connection::Sqlite { .. } => Arc::new(sqlite::SqliteSource::new(config.clone())),
-        Connection::Postgres(_) | Connection::MySql(_) => {
+        Connection::MySql(server) => {
+            Arc::new(mysql::MySqlSource::new(config.clone(), server.clone()))
+        }
+        Connection::Postgres(_) => {
             unreachable!("config::parse::source refuses them")
         }
     }

@@ -3,47 +3,63 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "database/errors.rs"]
+mod errors;
+#[path = "database/passwords.rs"]
+mod passwords;
+#[path = "database/sessions.rs"]
+mod sessions;
 mod support;
 
-use sqlx::Row;
-use support::mariadb::MariaDb;
-use support::postgres::Postgres;
-use support::server::End;
+use std::path::Path;
+use std::time::Duration;
 
-#[tokio::test]
-async fn a_private_postgres_server_keeps_its_data_over_a_restart() {
-    let mut postgres = Postgres::start().await;
-    postgres.database("Ünïcode \"db\"").await;
-    postgres
-        .sql("CREATE TABLE t (x int); INSERT INTO t VALUES (1); CHECKPOINT")
-        .await;
-    for end in [End::Clean, End::Crash] {
-        postgres.stop(end).await;
-        postgres.start_again().await;
+use dbtick::config::connection::{Refusal, Server};
+use dbtick::config::{Connection, Settings};
+use dbtick::database::{Access, DatabaseError, Engine, Pool, Session, Target};
+use sqlx::{MySql, Postgres};
+
+const STATEMENT_TIMEOUT: Duration = Duration::from_millis(12_345);
+
+fn session(access: Access) -> Session {
+    Session {
+        application: "dbtick/orders".into(),
+        access,
+        statement_timeout: STATEMENT_TIMEOUT,
     }
-    let mut connection = postgres.connect("postgres").await;
-    let row = sqlx::query("SELECT x FROM t")
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
-    assert_eq!(row.get::<i32, _>(0), 1);
 }
 
-#[tokio::test]
-async fn a_private_mariadb_server_keeps_its_data_over_a_restart() {
-    let mut mariadb = MariaDb::start().await;
-    mariadb.database("Ünïcode `db`").await;
-    mariadb
-        .sql("CREATE TABLE t (x int); INSERT INTO t VALUES (1)")
-        .await;
-    for end in [End::Clean, End::Crash] {
-        mariadb.stop(end).await;
-        mariadb.start_again().await;
+fn resolve(settings: &[(&str, &str)]) -> Result<Connection, Refusal> {
+    let settings = Settings::from_iter(settings.iter().copied());
+    Connection::resolve(&settings, Path::new("/"), "ORDERS_DB")
+}
+
+/// The server that a connection means, with what stands beside it.
+#[track_caller]
+fn server(value: &str, beside: &[(&str, &str)]) -> Server {
+    let mut settings = vec![("ORDERS_DB", value)];
+    settings.extend_from_slice(beside);
+    match resolve(&settings) {
+        Ok(Connection::Postgres(server) | Connection::MySql(server)) => server,
+        other => panic!("{other:?}"),
     }
-    let mut connection = mariadb.connect("main").await;
-    let row = sqlx::query("SELECT x FROM t")
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
-    assert_eq!(row.get::<i32, _>(0), 1);
+}
+
+fn pool<E: Engine>(value: &str) -> Pool<E> {
+    Pool::new(target(value, Access::Read))
+}
+
+fn target(value: &str, access: Access) -> Target {
+    Target::new("ORDERS_DB", server(value, &[]), session(access))
+}
+
+/// Opens one connection and closes it.
+async fn open(value: &str, beside: &[(&str, &str)]) -> Result<(), DatabaseError> {
+    let server = server(value, beside);
+    let target = Target::new("ORDERS_DB", server, session(Access::Read));
+    if value.starts_with("mysql") || value.contains("Port=3306") || value.contains("SslMode") {
+        Pool::<MySql>::new(target).take().await.map(drop)
+    } else {
+        Pool::<Postgres>::new(target).take().await.map(drop)
+    }
 }

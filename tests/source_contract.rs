@@ -5,10 +5,13 @@
 
 #[path = "source_contract/fixture.rs"]
 mod fixture;
+#[path = "source_contract/mariadb.rs"]
+mod mariadb_only;
 #[path = "source_contract/refusals.rs"]
 mod refusals;
 #[path = "source_contract/sqlite.rs"]
 mod sqlite_only;
+mod support;
 
 use dbtick::config::NullPolicy;
 use dbtick::source::{SourceError, open};
@@ -26,6 +29,19 @@ macro_rules! every_source_keeps {
             async fn $promise() {
                 super::$promise(&super::Engine::Sqlite).await;
             })+
+        }
+
+        mod mariadb {
+            // One server for all of them: it takes longer to start than they take to run.
+            #[tokio::test]
+            async fn every_promise_is_kept() {
+                let server = super::support::mariadb::MariaDb::start().await;
+                let engine = super::Engine::MariaDb(server);
+                $(
+                    eprintln!("{}", stringify!($promise));
+                    super::$promise(&engine).await;
+                )+
+            }
         }
     };
 }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::secret::Secret;
+use super::settings::Settings;
 
 /// Which database, and how to reach it.
 #[derive(Debug, Clone)]
@@ -16,6 +17,14 @@ pub enum Connection {
     Postgres(Server),
     /// MySQL and MariaDB.
     MySql(Server),
+}
+
+/// What is wrong with a connection, and what to do about it; shows none of its value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{problem} ({hint})")]
+pub struct Refusal {
+    pub problem: String,
+    pub hint: String,
 }
 
 /// A database on a server.
@@ -66,6 +75,22 @@ pub enum TlsMode {
 pub enum Roots {
     File(PathBuf),
     Pem(String),
+}
+
+impl Connection {
+    /// What the app setting `name` means; a relative path begins at `root`.
+    pub fn resolve(settings: &Settings, root: &Path, name: &str) -> Result<Self, Refusal> {
+        super::parse::connection(settings, root, name).map(|(_, connection)| connection)
+    }
+}
+
+impl Refusal {
+    pub(super) fn new(problem: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            problem: problem.into(),
+            hint: hint.into(),
+        }
+    }
 }
 
 impl Server {

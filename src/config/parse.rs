@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+pub(super) use connection::named as connection;
+
 use super::fault::{Faults, Place};
 use super::settings::{SettingError, Settings};
 use super::{Poller, SinkConfig, human, raw};

@@ -1,16 +1,22 @@
 //! A database to write into and the source that reads it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use dbtick::config::connection::{Login, Server, Tls, TlsMode};
+use dbtick::config::secret::Secret;
 use dbtick::config::{Connection, NullPolicy, Rows, SourceConfig, Start};
 use dbtick::model::page::PageWriter;
 use dbtick::model::position::Position;
 use dbtick::source::{ReadPage, Source, SourceError, open};
 use serde_json::Value;
+use sqlx::mysql::MySqlConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, Connection as _};
 use tempfile::TempDir;
+
+use crate::support::mariadb::{self, MariaDb};
 
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 pub(crate) const MANY_BYTES: usize = 1 << 24;
@@ -18,6 +24,7 @@ pub(crate) const MANY_BYTES: usize = 1 << 24;
 /// What keeps databases. A server takes its time to start, so that one of them serves many promises.
 pub(crate) enum Engine {
     Sqlite,
+    MariaDb(MariaDb),
 }
 
 /// A database of its own.
@@ -32,6 +39,7 @@ pub(crate) struct Fixture {
 /// The client that fills the database.
 pub(crate) enum Writer {
     Sqlite(SqliteConnection),
+    MySql(MySqlConnection),
 }
 
 impl Engine {
@@ -39,6 +47,7 @@ impl Engine {
     pub(crate) async fn fixture(&self, schema: &str) -> Fixture {
         let mut fixture = match self {
             Self::Sqlite => sqlite().await,
+            Self::MariaDb(server) => mariadb(server).await,
         };
         fixture.run(schema).await;
         fixture
@@ -48,6 +57,7 @@ impl Engine {
     pub(crate) fn collated_text(&self) -> &'static str {
         match self {
             Self::Sqlite => "VARCHAR(20) COLLATE NOCASE",
+            Self::MariaDb(_) => "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
         }
     }
 }
@@ -68,11 +78,46 @@ async fn sqlite() -> Fixture {
     }
 }
 
+/// A database of its own on a server that is shared.
+async fn mariadb(server: &MariaDb) -> Fixture {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let name = format!("d{}", MADE.fetch_add(1, Ordering::Relaxed));
+    server.database(&name).await;
+    Fixture {
+        writer: Writer::MySql(server.connect(&name).await),
+        connection: mysql_connection(server.port, &name, mariadb::USER, mariadb::PASSWORD),
+        identity: format!("mysql://127.0.0.1/{name}"),
+        quote: '`',
+        _directory: None,
+    }
+}
+
+pub(crate) fn mysql_connection(
+    port: u16,
+    database: &str,
+    user: &str,
+    password: &str,
+) -> Connection {
+    Connection::MySql(Server {
+        host: "127.0.0.1".into(),
+        port,
+        database: database.into(),
+        user: Secret::new(user.to_owned()),
+        login: Login::Password(Secret::new(password.to_owned())),
+        tls: Tls {
+            mode: TlsMode::Disable,
+            roots: None,
+        },
+        connect_timeout: None,
+    })
+}
+
 impl Fixture {
     pub(crate) async fn run(&mut self, sql: &str) {
         let statements = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
         let ran = match &mut self.writer {
             Writer::Sqlite(writer) => statements.execute(writer).await.map(drop),
+            Writer::MySql(writer) => statements.execute(writer).await.map(drop),
         };
         ran.unwrap_or_else(|error| panic!("{error}: {sql}"));
     }
@@ -81,6 +126,7 @@ impl Fixture {
         let sql = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
         match &mut self.writer {
             Writer::Sqlite(writer) => sqlx::query_scalar(sql).fetch_one(writer).await,
+            Writer::MySql(writer) => sqlx::query_scalar(sql).fetch_one(writer).await,
         }
         .unwrap()
     }

@@ -5,12 +5,13 @@ mod pairs;
 mod server;
 mod sqlite;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Reader, key_vault_hint};
 use crate::config::Connection;
+use crate::config::connection::Refusal;
 use crate::config::fault::Place;
-use crate::config::settings::SettingError;
+use crate::config::settings::{SettingError, Settings};
 use pairs::Written;
 use server::{Context, Kind};
 
@@ -18,22 +19,6 @@ pub(super) struct Named {
     pub(super) name: String,
     pub(super) identity: String,
     pub(super) connection: Connection,
-}
-
-/// What is wrong with a connection, and what to do about it.
-#[derive(Debug, PartialEq, Eq)]
-struct Refusal {
-    problem: String,
-    hint: String,
-}
-
-impl Refusal {
-    fn new(problem: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            problem: problem.into(),
-            hint: hint.into(),
-        }
-    }
 }
 
 pub(super) fn connection(reader: &mut Reader<'_>, at: &Place, written: &str) -> Option<Named> {
@@ -47,36 +32,43 @@ pub(super) fn connection(reader: &mut Reader<'_>, at: &Place, written: &str) -> 
         );
         return None;
     }
-    let (prefix, value) = match reader.settings.typed_connection(&name) {
-        Ok(found) => found,
-        Err(fault) => {
-            let hint = match fault {
-                SettingError::KeyVault(_) => key_vault_hint(),
-                _ => format!("add the app setting {name}, on this machine in local.settings.json"),
-            };
-            reader.faults.add(at, fault.to_string(), hint);
-            return None;
-        }
-    };
-    let context = Context {
-        settings: reader.settings,
-        root: reader.root,
-        name: &name,
-    };
-    match recognised(prefix, value.trim(), &context) {
+    match named(reader.settings, reader.root, &name) {
         Ok((identity, connection)) => Some(Named {
             name,
             identity,
             connection,
         }),
         Err(Refusal { problem, hint }) => {
-            reader.faults.add(at, format!("{problem}: {name}"), hint);
+            reader.faults.add(at, problem, hint);
             None
         }
     }
 }
 
-/// The identity and the connection.
+/// The identity and the connection that an app setting means.
+pub(in crate::config) fn named(
+    settings: &Settings,
+    root: &Path,
+    name: &str,
+) -> Result<(String, Connection), Refusal> {
+    let (prefix, value) = settings.typed_connection(name).map_err(|fault| {
+        let hint = match fault {
+            SettingError::KeyVault(_) => key_vault_hint(),
+            _ => format!("add the app setting {name}, on this machine in local.settings.json"),
+        };
+        Refusal::new(fault.to_string(), hint)
+    })?;
+    let context = Context {
+        settings,
+        root,
+        name,
+    };
+    recognised(prefix, value.trim(), &context).map_err(|Refusal { problem, hint }| Refusal {
+        problem: format!("{problem}: {name}"),
+        hint,
+    })
+}
+
 fn recognised(
     prefix: &str,
     value: &str,

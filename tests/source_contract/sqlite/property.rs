@@ -56,7 +56,9 @@ async fn check(rows: Vec<(Scalar, Scalar)>, pages: Vec<usize>) {
                 other => unreachable!("{other} is not a value of SQLite"),
             };
         }
-        let Writer::Sqlite(writer) = &mut fixture.writer;
+        let Writer::Sqlite(writer) = &mut fixture.writer else {
+            unreachable!("the fixture is one of SQLite");
+        };
         insert.execute(writer).await.unwrap();
         let position = Position::new(vec![cursor.clone()], vec![Scalar::Integer(id.into())]);
         let data = json!({"id": id, "c": expected(cursor), "d": expected(data)});

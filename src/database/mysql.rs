@@ -1,0 +1,79 @@
+//! MySQL and MariaDB, which take the same settings under different names.
+
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, MySql};
+
+use super::{Access, DatabaseError, Engine, LOCK_TIMEOUT, Target, fault, milliseconds};
+use crate::config::connection::TlsMode;
+
+/// The server closes a connection that has been silent for so long; for those whose process is gone.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Strict, and without NO_ZERO_DATE: a zero date in a table must be readable and comparable. `||`
+/// and quotes mean what they mean by default, because filters are written by people.
+const SQL_MODE: &str = "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION";
+
+impl Engine for MySql {
+    async fn open(target: &Target) -> Result<MySqlConnection, DatabaseError> {
+        let server = &target.server;
+        let mut options = MySqlConnectOptions::new()
+            .host(&server.host)
+            .port(server.port)
+            .database(&server.database)
+            .username(server.user.expose())
+            .password(target.password())
+            .charset("utf8mb4")
+            .timezone(Some("+00:00".to_owned()))
+            .pipes_as_concat(false)
+            .no_engine_substitution(false)
+            .ssl_mode(match server.tls.mode {
+                TlsMode::Disable => MySqlSslMode::Disabled,
+                TlsMode::Prefer => MySqlSslMode::Preferred,
+                TlsMode::Require => MySqlSslMode::Required,
+                TlsMode::VerifyCa => MySqlSslMode::VerifyCa,
+                TlsMode::VerifyFull => MySqlSslMode::VerifyIdentity,
+            })
+            .disable_statement_logging();
+        if let Some(roots) = target.roots().await? {
+            options = options.ssl_ca_from_pem(roots);
+        }
+        let opening = |error| fault::opening(target, error);
+        let mut connection = options.connect().await.map_err(opening)?;
+        let version: String = sqlx::query_scalar("SELECT VERSION()")
+            .fetch_one(&mut connection)
+            .await
+            .map_err(opening)?;
+        connection
+            .execute(AssertSqlSafe(settings(target, &version)))
+            .await
+            .map_err(opening)?;
+        Ok(connection)
+    }
+}
+
+fn settings(target: &Target, version: &str) -> String {
+    let session = &target.session;
+    let timeout = milliseconds(session.statement_timeout);
+    let statement_timeout = if version.contains("MariaDB") {
+        format!(
+            "max_statement_time = {}.{:03}",
+            timeout / 1000,
+            timeout % 1000
+        )
+    } else {
+        format!("max_execution_time = {timeout}")
+    };
+    let access = match session.access {
+        Access::Read => "READ ONLY",
+        Access::Write => "READ WRITE",
+    };
+    let lock = LOCK_TIMEOUT.as_secs();
+    let wait = WAIT_TIMEOUT.as_secs();
+    format!(
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, {access};
+         SET SESSION sql_mode = '{SQL_MODE}', autocommit = 1, {statement_timeout}, \
+         innodb_lock_wait_timeout = {lock}, lock_wait_timeout = {lock}, wait_timeout = {wait}"
+    )
+}

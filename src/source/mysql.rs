@@ -1,0 +1,133 @@
+//! MySQL and MariaDB.
+//!
+//! The servers have no snapshot that spans catalogue and rows, so the catalogue is looked at before
+//! every read, the statement names every column, and the types of what arrives are compared with
+//! what was announced: a table that is altered in between fails the read and loses nothing.
+
+mod catalogue;
+mod check;
+mod fault;
+mod kind;
+mod page;
+mod shape;
+mod value;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::MySql;
+
+use super::{Description, ReadPage, Source, SourceError};
+use crate::config::SourceConfig;
+use crate::config::connection::Server;
+use crate::database::{Access, DatabaseError, Lent, Pool, Session, Target};
+use crate::model::page::PageWriter;
+use crate::model::position::Position;
+use fault::Faults;
+use page::Reading;
+use shape::MySqlShape;
+
+/// Within the budget of a tick; a page that an index serves takes milliseconds.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub struct MySqlSource {
+    config: SourceConfig,
+    database: String,
+    pool: Pool<MySql>,
+    shape: Mutex<Option<Arc<MySqlShape>>>,
+}
+
+impl MySqlSource {
+    /// Opens nothing yet.
+    #[must_use]
+    pub fn new(config: SourceConfig, server: Server) -> Self {
+        let session = Session {
+            application: "dbtick".to_owned(),
+            access: Access::Read,
+            statement_timeout: STATEMENT_TIMEOUT,
+        };
+        Self {
+            database: server.database.clone(),
+            pool: Pool::new(Target::new(&config.connection_name, server, session)),
+            config,
+            shape: Mutex::default(),
+        }
+    }
+
+    /// A connection, and the shape that was true a moment ago.
+    async fn begin(&self) -> Result<(Lent<MySql>, Arc<MySqlShape>), SourceError> {
+        let mut connection = self.pool.take().await.map_err(unopened)?;
+        let known = self.known().take();
+        if let Some(shape) = known {
+            let looked = shape.is_true(&mut connection).await;
+            // A query whose tables are gone is looked at again, for its error.
+            if looked.is_ok_and(|is_true| is_true) {
+                *self.known() = Some(Arc::clone(&shape));
+                return Ok((connection, shape));
+            }
+        }
+        let loaded = MySqlShape::load(&self.config, &self.database, &mut connection).await;
+        let shape = Arc::new(loaded?);
+        *self.known() = Some(Arc::clone(&shape));
+        Ok((connection, shape))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Option<Arc<MySqlShape>>> {
+        self.shape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn faults(&self) -> Faults<'_> {
+        Faults::of_source(&self.config)
+    }
+}
+
+#[async_trait]
+impl Source for MySqlSource {
+    async fn read(
+        &self,
+        after: Option<&Position>,
+        writer: PageWriter,
+        max_wait: Duration,
+    ) -> Result<ReadPage, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        let page = reading.page(after, writer, max_wait).await?;
+        connection.give_back();
+        Ok(page)
+    }
+
+    async fn last(&self) -> Result<Option<Position>, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        let last = reading.last().await?;
+        connection.give_back();
+        Ok(last)
+    }
+
+    async fn describe(&self) -> Result<Description, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let description = check::describe(&self.config, &mut connection, &shape).await?;
+        connection.give_back();
+        Ok(description)
+    }
+}
+
+fn unopened(error: DatabaseError) -> SourceError {
+    match error {
+        DatabaseError::Unreachable { context, cause } => {
+            SourceError::Unreachable { context, cause }
+        }
+        DatabaseError::Refused { what, remedy } => SourceError::Mismatch { what, remedy },
+        DatabaseError::Query { context, cause } => SourceError::Query { context, cause },
+    }
+}

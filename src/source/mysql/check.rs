@@ -1,0 +1,314 @@
+//! What `dbtick check` says about a table or query in MySQL and MariaDB.
+
+mod server;
+
+use sqlx::mysql::MySqlConnection;
+use sqlx::{AssertSqlSafe, Row};
+
+use super::fault::Faults;
+use super::kind::{Kind, Order};
+use super::page::Reading;
+use super::shape::{MySqlShape, Typed};
+use crate::config::{NullPolicy, Rows, SourceConfig};
+use crate::model::position::{CursorKind, ScalarType};
+use crate::source::names::shown;
+use crate::source::{Description, Finding, Grade, SourceError};
+
+pub(super) async fn describe(
+    config: &SourceConfig,
+    connection: &mut MySqlConnection,
+    shape: &MySqlShape,
+) -> Result<Description, SourceError> {
+    let faults = Faults::of_source(config);
+    let failed = |error| faults.of("describing the source", error);
+    let plan = plan(connection, shape).await.map_err(failed)?;
+    let mut findings = server::findings(connection, shape).await.map_err(failed)?;
+    let last = Reading {
+        connection: &mut *connection,
+        shape,
+        faults,
+    }
+    .last()
+    .await;
+    let kind = match &last {
+        Ok(Some(position)) => CursorKind::of(position.cursor()),
+        _ => declared_kind(shape),
+    };
+    findings.extend([
+        finding(
+            Grade::Pass,
+            "columns",
+            format!(
+                "{} delivered; all that are named exist",
+                shape.shape.delivered
+            ),
+        ),
+        nulls(config.nulls, shape),
+        unique(shape),
+        index(shape, &plan),
+    ]);
+    findings.extend(cursor(shape, kind));
+    findings.extend(query_words(config));
+    findings.extend(
+        last.err()
+            .map(|error| finding(Grade::Fail, "last row", error.to_string())),
+    );
+    Ok(Description {
+        server: server::name(&shape.server),
+        columns: shape.shape.types.to_vec(),
+        cursor_kind: kind,
+        findings,
+    })
+}
+
+/// One step of the server's plan for a page in the middle.
+#[derive(Debug)]
+struct Step {
+    access: String,
+    key: Option<String>,
+    sorts: bool,
+}
+
+/// For one row: with few rows in the table the server would rather sort them all.
+async fn plan(
+    connection: &mut MySqlConnection,
+    shape: &MySqlShape,
+) -> Result<Vec<Step>, sqlx::Error> {
+    let keyset = &shape.shape.keyset;
+    let statement = if keyset.has_edge() {
+        keyset.edge(false)
+    } else {
+        keyset.page(false)
+    };
+    let limit = i64::from(!keyset.has_edge());
+    let sql = format!("EXPLAIN {}", statement.sql);
+    let rows = sqlx::query(AssertSqlSafe(sql))
+        .bind(limit)
+        .fetch_all(connection)
+        .await?;
+    let text = |row: &sqlx::mysql::MySqlRow, name: &str| {
+        let at = row
+            .columns()
+            .iter()
+            .position(|column| sqlx::Column::name(column).eq_ignore_ascii_case(name))?;
+        super::catalogue::text(row, at)
+    };
+    Ok(rows
+        .iter()
+        .map(|row| Step {
+            access: text(row, "type").unwrap_or_default(),
+            key: text(row, "key"),
+            sorts: text(row, "Extra")
+                .is_some_and(|extra| extra.contains("filesort") || extra.contains("temporary")),
+        })
+        .collect())
+}
+
+pub(super) fn finding(grade: Grade, subject: &'static str, text: String) -> Finding {
+    Finding {
+        grade,
+        subject,
+        text,
+    }
+}
+
+fn nulls(policy: NullPolicy, shape: &MySqlShape) -> Finding {
+    let nullable: Vec<_> = order(shape)
+        .filter(|column| column.described.nullable)
+        .map(|column| shown(&column.described.name))
+        .collect();
+    if nullable.is_empty() {
+        return finding(Grade::Pass, "nulls", "cursor and key are never NULL".into());
+    }
+    let names = nullable.join(", ");
+    let text = match policy {
+        NullPolicy::Fail => format!("{names} can be NULL; a row with NULL there stops the poller"),
+        NullPolicy::Ignore => format!("{names} can be NULL; rows with NULL there are left out"),
+    };
+    finding(Grade::Warn, "nulls", text)
+}
+
+/// NULLs are not equal to each other, so a nullable column proves nothing.
+fn unique(shape: &MySqlShape) -> Finding {
+    let names: Vec<_> = order(shape)
+        .filter(|column| !column.described.nullable)
+        .map(|column| column.described.name.as_str())
+        .collect();
+    let indexes = shape.table.iter().flat_map(|(_, indexes)| indexes);
+    let proven = indexes.filter(|index| index.unique).any(|index| {
+        let mut columns = index.columns.iter();
+        columns.all(|column| names.contains(&column.as_str()))
+    });
+    if proven {
+        return finding(
+            Grade::Pass,
+            "key",
+            "no two rows share cursor and key".into(),
+        );
+    }
+    finding(
+        Grade::Warn,
+        "key",
+        "nothing in the schema keeps two rows from sharing cursor and key; the poller stops at the first two that do".into(),
+    )
+}
+
+fn index(shape: &MySqlShape, plan: &[Step]) -> Finding {
+    let keyset = &shape.shape.keyset;
+    let leading = keyset.leading();
+    if leading == 0 {
+        let column = shape.typed(keyset.order[0]);
+        let collation = match shape.server.is_mariadb {
+            true => "utf8mb4_nopad_bin",
+            false => "utf8mb4_0900_bin",
+        };
+        return finding(
+            Grade::Warn,
+            "index",
+            format!(
+                "every page sorts the whole table: {} is ordered by byte, which no index of it is; \
+                 a cursor of text needs CHARACTER SET utf8mb4 COLLATE {collation}",
+                shown(&column.described.name)
+            ),
+        );
+    }
+    let names: Vec<_> = keyset.order[..leading]
+        .iter()
+        .map(|column| shape.shape.name(*column))
+        .collect();
+    let indexes = shape.table.iter().flat_map(|(_, indexes)| indexes);
+    let fitting = indexes
+        .filter(|index| index.columns.len() >= leading)
+        .find(|index| {
+            index
+                .columns
+                .iter()
+                .zip(&names)
+                .all(|(one, other)| one == other)
+        })
+        .map(|index| index.name.clone());
+    let planned = plan
+        .iter()
+        .all(|step| step.access != "ALL" && step.key.is_some() && !step.sorts)
+        .then(|| plan.first().and_then(|step| step.key.clone()))
+        .flatten();
+    if let Some(name) = fitting.or(planned) {
+        let ties = match leading < keyset.order.len() {
+            true => "; rows that share a cursor are sorted, because text is in no index by byte",
+            false => "",
+        };
+        let text = format!("a page is a range of the index {}{ties}", shown(&name));
+        return finding(Grade::Pass, "index", text);
+    }
+    let is_view = shape.table.as_ref().is_none_or(|(table, _)| table.is_view);
+    let remedy = match keyset.index(|_| false) {
+        Some(index) if !is_view => index,
+        _ => "an index on the cursor and key columns of the tables behind it is needed".into(),
+    };
+    finding(
+        Grade::Warn,
+        "index",
+        format!("every page reads the whole table: {remedy}"),
+    )
+}
+
+/// What comes with the type of the cursor.
+fn cursor(shape: &MySqlShape, kind: CursorKind) -> Vec<Finding> {
+    let [cursor] = shape.shape.cursor.as_slice() else {
+        return Vec::new();
+    };
+    let Typed {
+        described,
+        kind: stored,
+        order,
+    } = shape.typed(*cursor);
+    let name = shown(&described.name);
+    let column_type = &described.column_type;
+    let mut findings = vec![finding(
+        Grade::Pass,
+        "cursor",
+        format!("{name} is {column_type}"),
+    )];
+    if let Kind::DateTime { digits, instant } = *stored {
+        if !instant {
+            let text = format!(
+                "{column_type} has no time zone: {name} is taken as it is, and goes back by an hour \
+                 once a year where writers use local time"
+            );
+            findings.push(finding(Grade::Warn, "time zone", text));
+        }
+        let precision = match digits {
+            0 => "; it has whole seconds only, so that is every row of the current second",
+            _ => "",
+        };
+        let text = format!(
+            "rows that share the newest moment and are committed later with a smaller key are not \
+             seen, nor rows of a transaction that took its time{precision}"
+        );
+        findings.push(finding(Grade::Warn, "late rows", text));
+    }
+    if described.data_type == "date" {
+        let text =
+            "a date is one tie per day: rows committed later with a smaller key are not seen";
+        findings.push(finding(Grade::Warn, "late rows", text.into()));
+    }
+    if kind == CursorKind::Text || *order == Order::ByByte {
+        let text = "text is ordered by its bytes, so '10' comes before '9' and 'B' before 'a'; a row whose cursor sorts below the checkpoint is not seen";
+        findings.push(finding(Grade::Warn, "late rows", text.into()));
+    }
+    if stored.scalar_type() == ScalarType::Integer {
+        let text = "numbers are given out before they are committed: a row of a slow transaction that becomes visible behind the checkpoint is not seen";
+        findings.push(finding(Grade::Warn, "late rows", text.into()));
+    }
+    let lower = described.name.to_ascii_lowercase();
+    if ["created", "inserted", "added"]
+        .iter()
+        .any(|word| lower.contains(word))
+    {
+        let text = format!("{name} sounds like a time of creation: updates of a row are not seen");
+        findings.push(finding(Grade::Warn, "updates", text));
+    }
+    findings
+}
+
+/// Words in a query that do not go with paging; a guess by the text alone, so never a failure.
+fn query_words(config: &SourceConfig) -> Vec<Finding> {
+    let Rows::Query(query) = &config.rows else {
+        return Vec::new();
+    };
+    let words: Vec<String> = query
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .map(str::to_ascii_uppercase)
+        .collect();
+    let has = |word: &str| words.iter().any(|found| found == word);
+    let mut findings = Vec::new();
+    if has("LIMIT") {
+        let text = "a LIMIT in the query applies before paging: rows beyond it are never seen";
+        findings.push(finding(Grade::Warn, "query", text.into()));
+    }
+    if has("UNION") {
+        let text = "cursor and key must have one declared type in every part of a UNION; use CAST";
+        findings.push(finding(Grade::Warn, "query", text.into()));
+    }
+    findings
+}
+
+fn declared_kind(shape: &MySqlShape) -> CursorKind {
+    let [cursor] = shape.shape.cursor.as_slice() else {
+        return CursorKind::Composite;
+    };
+    match shape.typed(*cursor).kind {
+        Kind::DateTime { instant: true, .. } => CursorKind::Timestamp,
+        Kind::DateTime { instant: false, .. } | Kind::Date => CursorKind::LocalTimestamp,
+        Kind::Decimal | Kind::Float | Kind::Double => CursorKind::Version,
+        Kind::Text | Kind::Json | Kind::Bytes | Kind::Time { .. } => CursorKind::Text,
+        Kind::Integer { .. } | Kind::Wide { .. } | Kind::Flag | Kind::Bits | Kind::WideBits => {
+            CursorKind::Integer
+        }
+    }
+}
+
+fn order(shape: &MySqlShape) -> impl Iterator<Item = &Typed> {
+    let order = shape.shape.keyset.order.iter();
+    order.map(|column| shape.typed(*column))
+}

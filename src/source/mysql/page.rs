@@ -1,0 +1,262 @@
+//! What is asked of MySQL for one page.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use sqlx::mysql::{MySql, MySqlArguments, MySqlConnection, MySqlRow};
+use sqlx::{AssertSqlSafe, Row};
+
+use super::fault::{Changed, Faults};
+use super::kind::Order;
+use super::shape::{MySqlShape, literal};
+use crate::model::page::PageWriter;
+use crate::model::position::{Position, Scalar};
+use crate::source::keyset::Statement;
+use crate::source::pager::{self, Stopped};
+use crate::source::shape::Unplaced;
+use crate::source::{ReadPage, SourceError};
+
+/// NULLs are counted up to here for the message.
+const COUNTED: i64 = 1000;
+
+/// One read. Its rows come from one statement, and so from one snapshot.
+pub(super) struct Reading<'a> {
+    pub(super) connection: &'a mut MySqlConnection,
+    pub(super) shape: &'a MySqlShape,
+    pub(super) faults: Faults<'a>,
+}
+
+impl Reading<'_> {
+    pub(super) async fn page(
+        &mut self,
+        after: Option<&Position>,
+        writer: PageWriter,
+        max_wait: Duration,
+    ) -> Result<ReadPage, SourceError> {
+        let bound = after
+            .map(|after| self.shape.shape.bound(after))
+            .transpose()?;
+        self.refuse_hidden_nulls(bound.as_deref()).await?;
+        match self.stream(bound, writer, max_wait).await {
+            Ok(page) => Ok(page),
+            Err(stopped) => Err(self.explain(stopped).await),
+        }
+    }
+
+    pub(super) async fn last(&mut self) -> Result<Option<Position>, SourceError> {
+        match self.last_row().await {
+            Ok(position) => Ok(position),
+            Err(stopped) => Err(self.explain(stopped).await),
+        }
+    }
+
+    async fn stream(
+        &mut self,
+        bound: Option<Vec<Scalar>>,
+        writer: PageWriter,
+        max_wait: Duration,
+    ) -> Result<ReadPage, Stopped> {
+        let limit = i64::try_from(writer.max_rows()).unwrap_or(i64::MAX - 1) + 1;
+        let edge = self.edge(bound.as_deref(), limit - 1).await?;
+        let keyset = &self.shape.shape.keyset;
+        let statement = match &edge {
+            Some(_) => keyset.page_to_edge(bound.is_some()),
+            None => keyset.page(bound.is_some()),
+        };
+        let to_edge = edge.is_some();
+        let values: Vec<_> = bound.into_iter().chain(edge).flatten().collect();
+        let query = self.bound(&statement, &values).bind(limit);
+        let codec = &self.shape.shape.codec;
+        let mut first = true;
+        let rows = query.fetch(&mut *self.connection).and_then(move |row| {
+            let takes = !std::mem::take(&mut first) || codec.takes(&row);
+            let checked = takes.then_some(row);
+            std::future::ready(checked.ok_or_else(|| sqlx::Error::Decode(Box::new(Changed))))
+        });
+        let faults = self.faults;
+        let explain = move |doing, error| faults.of(doing, error);
+        let mut page = pager::fill(&self.shape.shape, rows, writer, max_wait, &explain).await?;
+        // Rows up to the edge may be gone by now; what is behind it was not looked at.
+        page.end &= !to_edge;
+        Ok(page)
+    }
+
+    /// The leading values of the row that is this many rows further on, if there is one and the
+    /// order needs it.
+    async fn edge(
+        &mut self,
+        bound: Option<&[Scalar]>,
+        rows: i64,
+    ) -> Result<Option<Vec<Scalar>>, Stopped> {
+        let keyset = &self.shape.shape.keyset;
+        if !keyset.has_edge() {
+            return Ok(None);
+        }
+        let statement = keyset.edge(bound.is_some());
+        let query = self.bound(&statement, bound.unwrap_or_default()).bind(rows);
+        let row = query.fetch_optional(&mut *self.connection).await;
+        self.leading(row)
+    }
+
+    fn leading(
+        &self,
+        row: Result<Option<MySqlRow>, sqlx::Error>,
+    ) -> Result<Option<Vec<Scalar>>, Stopped> {
+        let failed = |error| Stopped::Failed(self.faults.of("looking ahead", error));
+        let Some(row) = row.map_err(failed)? else {
+            return Ok(None);
+        };
+        let shape = &self.shape.shape;
+        let order = shape.keyset.order.iter().take(shape.keyset.leading());
+        let changed = || failed(sqlx::Error::Decode(Box::new(Changed)));
+        order
+            .enumerate()
+            .map(|(at, &column)| {
+                if !self.shape.typed(column).kind.takes(type_of(&row, at)) {
+                    return Err(changed());
+                }
+                let scalar = shape.codec.scalar_at(&row, at, column);
+                scalar.map_err(|unplaced| match unplaced {
+                    Unplaced::Null { column } => Stopped::Null { column },
+                    Unplaced::Unreadable(error) => failed(error),
+                    Unplaced::Unordered { column } => Stopped::Failed(too_long(shape.name(column))),
+                })
+            })
+            .collect::<Result<_, _>>()
+            .map(Some)
+    }
+
+    async fn last_row(&mut self) -> Result<Option<Position>, Stopped> {
+        let keyset = &self.shape.shape.keyset;
+        let (statement, values) = if keyset.has_edge() {
+            let row = sqlx::query(AssertSqlSafe(keyset.last_edge()))
+                .fetch_optional(&mut *self.connection)
+                .await;
+            match self.leading(row)? {
+                Some(edge) => (keyset.last_at_edge(), edge),
+                None => return Ok(None),
+            }
+        } else {
+            let statement = Statement {
+                sql: keyset.last(),
+                values: Vec::new(),
+            };
+            (statement, Vec::new())
+        };
+        let failed = |error| Stopped::Failed(self.faults.of("reading the last row", error));
+        let row = self
+            .bound(&statement, &values)
+            .fetch_optional(&mut *self.connection)
+            .await
+            .map_err(failed)?;
+        let Some(row) = row else {
+            return match values.is_empty() {
+                true => Ok(None),
+                // It was there a moment ago.
+                false => Err(failed(sqlx::Error::Decode(Box::new(Changed)))),
+            };
+        };
+        if !self.shape.shape.codec.takes(&row) {
+            return Err(failed(sqlx::Error::Decode(Box::new(Changed))));
+        }
+        let faults = self.faults;
+        let explain = move |doing, error| faults.of(doing, error);
+        pager::placed(&self.shape.shape, &row, &explain).map(Some)
+    }
+
+    /// NULLs sort before everything, so a page after a position never meets them, nor does one that
+    /// ends at an edge; looking for them costs one step in the index that serves the page.
+    async fn refuse_hidden_nulls(&mut self, bound: Option<&[Scalar]>) -> Result<(), SourceError> {
+        let keyset = &self.shape.shape.keyset;
+        let places = match bound {
+            Some(_) => keyset.order.len(),
+            None => usize::from(keyset.has_edge()),
+        };
+        for (place, &column) in keyset.order.iter().enumerate().take(places) {
+            let ignored = keyset.present.contains(&column);
+            if ignored || !keyset.columns[column].nullable {
+                continue;
+            }
+            let statement = keyset.hidden_null(place);
+            let query = self.bound(&statement, bound.unwrap_or_default());
+            let row = query.fetch_one(&mut *self.connection).await;
+            let found: i64 = row
+                .and_then(|row| row.try_get(0))
+                .map_err(|error| self.faults.of("looking at the cursor", error))?;
+            if found != 0 {
+                return Err(self.null_cursor(column).await);
+            }
+        }
+        Ok(())
+    }
+
+    async fn explain(&mut self, stopped: Stopped) -> SourceError {
+        match stopped {
+            Stopped::Null { column } => self.null_cursor(column).await,
+            Stopped::Failed(error) => error,
+        }
+    }
+
+    async fn null_cursor(&mut self, column: usize) -> SourceError {
+        let shape = &self.shape.shape;
+        let count = sqlx::query_scalar(AssertSqlSafe(shape.keyset.count_nulls(column).sql))
+            .bind(COUNTED + 1)
+            .fetch_one(&mut *self.connection)
+            .await;
+        let count: i64 = match count {
+            Ok(count) => count,
+            Err(error) => return self.faults.of("counting NULL cursors", error),
+        };
+        SourceError::NullCursor {
+            column: shape.name(column).to_owned(),
+            count: match count {
+                ..=COUNTED => count.to_string(),
+                _ => format!("more than {COUNTED}"),
+            },
+        }
+    }
+
+    /// The statement with the values of a position, and of an edge behind them.
+    fn bound(&self, statement: &Statement, values: &[Scalar]) -> Query {
+        let order = &self.shape.shape.keyset.order;
+        let mut query = sqlx::query(AssertSqlSafe(statement.sql.clone()));
+        for &place in &statement.values {
+            // An edge has the leading places again.
+            let column = order[place % order.len()];
+            query = bind(query, self.shape.typed(column).order, &values[place]);
+        }
+        query
+    }
+}
+
+type Query = sqlx::query::Query<'static, MySql, MySqlArguments>;
+
+fn bind(query: Query, order: Order, scalar: &Scalar) -> Query {
+    match scalar {
+        Scalar::Integer(value) => match i64::try_from(*value) {
+            Ok(value) => query.bind(value),
+            Err(_) => match u64::try_from(*value) {
+                Ok(value) => query.bind(value),
+                // Of a column that was wider once: a number all the same.
+                Err(_) => query.bind(value.to_string()),
+            },
+        },
+        Scalar::Decimal(value) => query.bind(value.to_string()),
+        Scalar::Float(value) => query.bind(value.get()),
+        Scalar::Moment(moment) => query.bind(literal(moment)),
+        Scalar::Text(text) if order == Order::ByByte => query.bind(text.clone().into_bytes()),
+        Scalar::Text(text) => query.bind(text.clone()),
+        Scalar::Bytes(bytes) => query.bind(bytes.clone()),
+    }
+}
+
+fn type_of(row: &MySqlRow, column: usize) -> &sqlx::mysql::MySqlTypeInfo {
+    sqlx::Column::type_info(&row.columns()[column])
+}
+
+fn too_long(column: &str) -> SourceError {
+    SourceError::Mismatch {
+        what: format!("column \"{column}\" holds a value without an exact place in the order"),
+        remedy: "a cursor or key is at most 1000 bytes long".into(),
+    }
+}

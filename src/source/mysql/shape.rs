@@ -1,0 +1,327 @@
+//! The configuration, verified against the catalogue: from here on every name exists.
+
+use sqlx::Row;
+use sqlx::mysql::{MySqlConnection, MySqlRow};
+
+use super::catalogue::{self, Described, Index, Server, Table};
+use super::fault::Faults;
+use super::kind::{self, Kind, Order};
+use super::value::Value;
+use crate::config::{NullPolicy, Rows, SourceConfig};
+use crate::model::position::{Moment, MomentKind, Scalar, ScalarType};
+use crate::source::SourceError;
+use crate::source::fragment::Fragment;
+use crate::source::keyset::{Column, Dialect, From, Keyset};
+use crate::source::names::{self, shown};
+use crate::source::shape::{Codec, Named, Selection, Shape, Unplaced};
+
+/// The server sorts by the beginning of a value (`max_sort_length`, pinned by the session); in the
+/// widest form in which it compares text, this many bytes are within it.
+const SORTED_BYTES: usize = 1000;
+
+/// JSON readers that parse numbers as doubles keep integers exact up to here, so that documents
+/// without types hold greater ones as text.
+const EXACT_IN_JSON: u128 = 1 << 53;
+
+/// A shape, and what only MySQL knows about it.
+#[derive(Debug)]
+pub(super) struct MySqlShape {
+    pub(super) shape: Shape<MySqlCodec>,
+    pub(super) server: Server,
+    /// Of a table or view.
+    pub(super) table: Option<(Table, Vec<Index>)>,
+    /// What the catalogue said; while it says the same, the shape is true.
+    pub(super) known: Vec<Described>,
+}
+
+#[derive(Debug)]
+pub(super) struct MySqlCodec {
+    /// In the order of the keyset's columns.
+    pub(super) columns: Vec<Typed>,
+}
+
+/// A column, and what its values are.
+#[derive(Debug, Clone)]
+pub(super) struct Typed {
+    pub(super) described: Described,
+    pub(super) kind: Kind,
+    pub(super) order: Order,
+}
+
+impl MySqlShape {
+    pub(super) async fn load(
+        config: &SourceConfig,
+        database: &str,
+        connection: &mut MySqlConnection,
+    ) -> Result<Self, SourceError> {
+        let faults = Faults::of_source(config);
+        let failed = |error| faults.of("reading the catalogue", error);
+        let server = catalogue::server(connection).await.map_err(failed)?;
+        let (from, table, known) = match &config.rows {
+            Rows::Table { schema, table } => {
+                let schema = schema.as_deref().unwrap_or(database);
+                let found = catalogue::table(connection, &server, schema, table)
+                    .await
+                    .map_err(failed)?;
+                let Some(found) = found else {
+                    return Err(missing(connection, faults, schema, table).await);
+                };
+                let known = catalogue::columns(connection, &found)
+                    .await
+                    .map_err(failed)?;
+                let indexes = catalogue::indexes(connection, &found)
+                    .await
+                    .map_err(failed)?;
+                let from = From::Table {
+                    schema: found.schema.clone(),
+                    table: found.name.clone(),
+                };
+                (from, Some((found, indexes)), known)
+            }
+            Rows::Query(query) => {
+                let query = Fragment::of_setting("source.query", query)?;
+                let columns = catalogue::query_columns(connection, &server, query.sql())
+                    .await
+                    .map_err(|error| faults.of("source.query", error))?;
+                (From::Query(query), None, columns)
+            }
+        };
+        let mut columns = known.clone();
+        if let Some((table, _)) = &table {
+            catalogue::mark_json(connection, &server, table, &mut columns)
+                .await
+                .map_err(failed)?;
+        }
+        let columns: Vec<_> = columns.into_iter().map(Typed::of).collect();
+        let selection = Selection::of(config, &columns)?;
+        let keyset = keyset(config, from, &selection)?;
+        let types = selection.taken[..selection.delivered].iter().map(|column| {
+            let Described {
+                name, column_type, ..
+            } = &column.described;
+            (name.clone(), column_type.clone())
+        });
+        let types = types.collect();
+        let codec = MySqlCodec {
+            columns: selection.taken.clone(),
+        };
+        Ok(Self {
+            shape: Shape::new(&selection, keyset, codec, types),
+            server,
+            table,
+            known,
+        })
+    }
+
+    /// Whether the catalogue still says what this was made from.
+    pub(super) async fn is_true(
+        &self,
+        connection: &mut MySqlConnection,
+    ) -> Result<bool, sqlx::Error> {
+        let known = match (&self.table, &self.shape.keyset.from) {
+            (Some((table, _)), _) => catalogue::columns(connection, table).await?,
+            (None, From::Query(query)) => {
+                catalogue::query_columns(connection, &self.server, query.sql()).await?
+            }
+            (None, From::Table { .. }) => return Ok(false),
+        };
+        Ok(known == self.known)
+    }
+
+    pub(super) fn typed(&self, column: usize) -> &Typed {
+        &self.shape.codec.columns[column]
+    }
+}
+
+fn keyset(
+    config: &SourceConfig,
+    from: From,
+    selection: &Selection<Typed>,
+) -> Result<Keyset, SourceError> {
+    let order = selection.order();
+    for column in &order {
+        let column = &selection.taken[*column];
+        if let Order::Refused(remedy) = column.order {
+            return Err(SourceError::Mismatch {
+                what: format!(
+                    "column {} is {}, which has no exact place in the order of a cursor or key",
+                    shown(&column.described.name),
+                    column.described.column_type
+                ),
+                remedy: remedy.into(),
+            });
+        }
+    }
+    let present = match config.nulls {
+        NullPolicy::Fail => Vec::new(),
+        NullPolicy::Ignore => {
+            let nullable = |column: &usize| selection.taken[*column].described.nullable;
+            order.iter().copied().filter(nullable).collect()
+        }
+    };
+    let filter = config.filter.as_deref();
+    Ok(Keyset {
+        dialect: Dialect::MySql,
+        from,
+        filter: filter
+            .map(|text| Fragment::of_setting("source.filter", text))
+            .transpose()?,
+        columns: selection.taken.iter().map(Typed::column).collect(),
+        order,
+        present,
+    })
+}
+
+/// A table that cannot be seen may be there: only reading it tells.
+async fn missing(
+    connection: &mut MySqlConnection,
+    faults: Faults<'_>,
+    schema: &str,
+    table: &str,
+) -> SourceError {
+    let quote = |name| Dialect::MySql.quote(name);
+    let sql = format!("SELECT 1 FROM {}.{} LIMIT 0", quote(schema), quote(table));
+    let looked = sqlx::query(sqlx::AssertSqlSafe(sql))
+        .execute(&mut *connection)
+        .await;
+    match looked {
+        Err(error) if faults.is_forbidden(&error) => return faults.of("reading the table", error),
+        _ => {}
+    }
+    match catalogue::tables(connection, schema).await {
+        Ok(others) => {
+            let place = if faults.database == schema {
+                "the database".to_owned()
+            } else {
+                format!("the database {}", shown(schema))
+            };
+            names::missing("table", table, &place, &others)
+        }
+        Err(error) => faults.of("reading the catalogue", error),
+    }
+}
+
+impl Typed {
+    fn of(described: Described) -> Self {
+        let kind = Kind::of(&described);
+        let order = Order::of(&described, kind);
+        Self {
+            described,
+            kind,
+            order,
+        }
+    }
+
+    fn column(&self) -> Column {
+        let described = &self.described;
+        Column {
+            wrapped: kind::wrapping(described),
+            converted: self.order.conversion(),
+            cast: kind::cast(described, self.kind),
+            ..Column::plain(described.name.clone(), described.nullable)
+        }
+    }
+}
+
+impl Named for Typed {
+    fn name(&self) -> &str {
+        &self.described.name
+    }
+}
+
+impl MySqlCodec {
+    /// The first row of an answer tells whether all of it is what the catalogue announced.
+    pub(super) fn takes(&self, row: &MySqlRow) -> bool {
+        let arriving = row.columns();
+        arriving.len() == self.columns.len()
+            && arriving
+                .iter()
+                .zip(&self.columns)
+                .all(|(arriving, column)| column.kind.takes(sqlx::Column::type_info(arriving)))
+    }
+
+    /// The value of a column that was selected at another place.
+    pub(super) fn scalar_at(
+        &self,
+        row: &MySqlRow,
+        at: usize,
+        column: usize,
+    ) -> Result<Scalar, Unplaced> {
+        let kind = self.columns[column].kind;
+        match read(kind, row, at).map_err(Unplaced::Unreadable)? {
+            Value::Null => Err(Unplaced::Null { column }),
+            value => value
+                .scalar(kind)
+                .filter(is_sorted)
+                .ok_or(Unplaced::Unordered { column }),
+        }
+    }
+}
+
+fn is_sorted(scalar: &Scalar) -> bool {
+    match scalar {
+        Scalar::Text(text) => text.len() <= SORTED_BYTES,
+        Scalar::Bytes(bytes) => bytes.len() <= SORTED_BYTES,
+        _ => true,
+    }
+}
+
+impl Codec for MySqlCodec {
+    type Row = MySqlRow;
+
+    const ORDERED: &'static str =
+        "numbers (not FLOAT), dates with or without time, UTF-8 text or bytes of up to 1000 bytes";
+
+    fn scalar(&self, row: &MySqlRow, column: usize) -> Result<Scalar, Unplaced> {
+        self.scalar_at(row, column, column)
+    }
+
+    fn readable(&self, row: &MySqlRow) -> Result<(), sqlx::Error> {
+        (0..self.columns.len())
+            .try_for_each(|column| read(self.columns[column].kind, row, column).map(drop))
+    }
+
+    fn write(&self, row: &MySqlRow, column: usize, out: &mut Vec<u8>) {
+        let kind = self.columns[column].kind;
+        read(kind, row, column)
+            .unwrap_or(Value::Null)
+            .write(kind, out);
+    }
+
+    fn is_set(&self, row: &MySqlRow, column: usize) -> bool {
+        read(self.columns[column].kind, row, column).is_ok_and(Value::is_set)
+    }
+
+    /// A column that was made another type has another order, in which rows that were not read yet
+    /// may stand before the position. So only what keeps the order passes, and what a document
+    /// without types holds as text.
+    fn bindable(&self, column: usize, scalar: &Scalar) -> Option<Scalar> {
+        let wanted = self.columns[column].kind.scalar_type();
+        match (scalar, wanted) {
+            (same, wanted) if same.scalar_type() == wanted => Some(scalar.clone()),
+            (Scalar::Integer(_), ScalarType::Decimal) => scalar.as_type(wanted),
+            (Scalar::Text(_), ScalarType::Moment(_)) => scalar.as_type(wanted),
+            (Scalar::Text(_), ScalarType::Integer) => scalar.as_type(wanted).filter(
+                |scalar| matches!(scalar, Scalar::Integer(value) if value.unsigned_abs() > EXACT_IN_JSON),
+            ),
+            (Scalar::Moment(moment), ScalarType::Moment(MomentKind::Local))
+                if moment.kind() == MomentKind::Date =>
+            {
+                scalar.as_type(wanted)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A moment as the server reads it: the session is in UTC, and wants no `Z`.
+pub(super) fn literal(moment: &Moment) -> String {
+    let mut text = moment.to_string();
+    text.truncate(text.trim_end_matches('Z').len());
+    text
+}
+
+fn read(kind: Kind, row: &MySqlRow, column: usize) -> Result<Value<'_>, sqlx::Error> {
+    Value::read(kind, catalogue::bytes(row, column))
+        .map_err(|misfit| sqlx::Error::Decode(Box::new(misfit)))
+}

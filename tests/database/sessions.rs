@@ -1,0 +1,268 @@
+//! Sessions are pinned; connections are kept, checked, replaced and closed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dbtick::database::{Access, DatabaseError, Engine, Pool, judge};
+use sqlx::{AssertSqlSafe, Connection, Executor, MySql, Postgres, Row};
+
+use crate::support::mariadb::MariaDb;
+use crate::support::postgres::{Postgres as Server, USER};
+use crate::support::server::End;
+use crate::support::within;
+use crate::{pool, target};
+
+async fn shown(connection: &mut sqlx::PgConnection) -> BTreeMap<String, String> {
+    let rows = sqlx::query("SELECT lower(name), setting FROM pg_settings")
+        .fetch_all(connection)
+        .await
+        .unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+#[tokio::test]
+async fn a_postgres_session_is_pinned_whatever_the_defaults_are() {
+    let postgres = Server::start().await;
+    postgres
+        .sql(
+            "ALTER ROLE postgres SET timezone = 'Asia/Tokyo';
+             ALTER ROLE postgres SET datestyle = 'German';
+             ALTER ROLE postgres SET intervalstyle = 'postgres_verbose';
+             ALTER ROLE postgres SET default_transaction_isolation = 'serializable';
+             ALTER ROLE postgres SET statement_timeout = '1h';
+             ALTER ROLE postgres SET lock_timeout = '1h';
+             ALTER ROLE postgres SET extra_float_digits = -5;
+             ALTER ROLE postgres SET client_encoding = 'LATIN1';
+             ALTER ROLE postgres SET synchronous_commit = off;
+             ALTER ROLE postgres SET standard_conforming_strings = off;
+             ALTER ROLE postgres SET bytea_output = 'escape';
+             ALTER ROLE postgres SET search_path = 'mine'",
+        )
+        .await;
+    for (access, read_only) in [(Access::Read, "on"), (Access::Write, "off")] {
+        let pool = Pool::<Postgres>::new(target(&postgres.url(), access));
+        let mut connection = pool.take().await.unwrap();
+        let shown = shown(&mut connection).await;
+        for (name, expected) in [
+            ("timezone", "UTC"),
+            ("datestyle", "ISO, MDY"),
+            ("intervalstyle", "iso_8601"),
+            ("default_transaction_isolation", "read committed"),
+            ("default_transaction_read_only", read_only),
+            ("statement_timeout", "12345"),
+            ("lock_timeout", "5000"),
+            ("idle_in_transaction_session_timeout", "60000"),
+            ("extra_float_digits", "1"),
+            ("client_encoding", "UTF8"),
+            ("synchronous_commit", "on"),
+            ("standard_conforming_strings", "on"),
+            ("bytea_output", "hex"),
+            ("application_name", "dbtick/orders"),
+            ("search_path", "mine"),
+        ] {
+            assert_eq!(shown[name], expected, "{name}");
+        }
+    }
+    let mut connection = pool::<Postgres>(&postgres.url()).take().await.unwrap();
+    let error = connection
+        .execute("CREATE TABLE public.x (y int)")
+        .await
+        .unwrap_err();
+    let error = judge("ORDERS_DB", "reading", error);
+    assert!(
+        matches!(&error, DatabaseError::Refused { .. }),
+        "{error}: {USER}"
+    );
+}
+
+#[tokio::test]
+async fn a_mariadb_session_is_pinned_whatever_the_defaults_are() {
+    let mariadb = MariaDb::with()
+        .setting("default-time-zone", "+09:00")
+        .setting(
+            "sql-mode",
+            "ANSI_QUOTES,NO_ZERO_DATE,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES",
+        )
+        .setting("transaction-isolation", "SERIALIZABLE")
+        .setting("character-set-server", "latin1")
+        .start()
+        .await;
+    for (access, read_only) in [(Access::Read, 1), (Access::Write, 0)] {
+        let pool = Pool::<MySql>::new(target(&mariadb.url(), access));
+        let mut connection = pool.take().await.unwrap();
+        for (name, expected) in [
+            ("time_zone", "+00:00"),
+            ("sql_mode", "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION"),
+            ("tx_isolation", "READ-COMMITTED"),
+            ("tx_read_only", &*read_only.to_string()),
+            ("max_statement_time", "12.345000"),
+            ("innodb_lock_wait_timeout", "5"),
+            ("lock_wait_timeout", "5"),
+            ("wait_timeout", "600"),
+            ("autocommit", "1"),
+            ("character_set_client", "utf8mb4"),
+            ("character_set_results", "utf8mb4"),
+            ("character_set_connection", "utf8mb4"),
+        ] {
+            let query = format!("SELECT CAST(@@session.{name} AS CHAR)");
+            let value: String = sqlx::query_scalar(AssertSqlSafe(query))
+                .fetch_one(&mut *connection)
+                .await
+                .unwrap();
+            assert_eq!(value, expected, "{name}");
+        }
+    }
+    let mut connection = pool::<MySql>(&mariadb.url()).take().await.unwrap();
+    mariadb.sql("CREATE TABLE x (y int)").await;
+    let error = connection
+        .execute("INSERT INTO x VALUES (1)")
+        .await
+        .unwrap_err();
+    let error = judge("ORDERS_DB", "reading", error);
+    assert!(matches!(&error, DatabaseError::Refused { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_statement_that_takes_too_long_is_ended_by_the_server() {
+    let short = |value: &str| {
+        let mut session = crate::session(Access::Read);
+        session.statement_timeout = Duration::from_millis(50);
+        dbtick::database::Target::new("ORDERS_DB", crate::server(value, &[]), session)
+    };
+    let postgres = Server::start().await;
+    let mut connection = Pool::<Postgres>::new(short(&postgres.url()))
+        .take()
+        .await
+        .unwrap();
+    let slow = connection.execute("SELECT pg_sleep(20)");
+    let error = within("the time-out", slow).await.unwrap_err();
+    let error = judge("ORDERS_DB", "reading", error);
+    assert!(matches!(error, DatabaseError::Query { .. }), "{error}");
+    assert!(
+        error.to_string().contains("took too long on ORDERS_DB"),
+        "{error}"
+    );
+
+    let mariadb = MariaDb::start().await;
+    let mut connection = Pool::<MySql>::new(short(&mariadb.url()))
+        .take()
+        .await
+        .unwrap();
+    let slow = connection.execute("SELECT COUNT(*) FROM seq_1_to_1000000000");
+    let error = within("the time-out", slow).await.unwrap_err();
+    let error = judge("ORDERS_DB", "reading", error);
+    assert!(matches!(error, DatabaseError::Query { .. }), "{error}");
+    assert!(
+        error.to_string().contains("took too long on ORDERS_DB"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_connection_that_was_given_back_is_used_again_and_a_broken_one_is_replaced() {
+    let mut postgres = Server::start().await;
+    let pool = pool::<Postgres>(&postgres.url());
+    let first = backend(&pool).await;
+    assert_eq!(backend(&pool).await, first, "kept");
+    postgres.stop(End::Crash).await;
+    postgres.start_again().await;
+    let second = backend(&pool).await;
+    assert_ne!(second, first, "replaced");
+    assert_eq!(backend(&pool).await, second);
+    postgres
+        .sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dbtick/orders'")
+        .await;
+    assert_ne!(backend(&pool).await, second, "replaced after it was ended");
+}
+
+async fn backend(pool: &Pool<Postgres>) -> i32 {
+    let mut connection = pool.take().await.unwrap();
+    let pid = sqlx::query_scalar("SELECT pg_backend_pid()")
+        .fetch_one(&mut *connection)
+        .await
+        .unwrap();
+    connection.give_back();
+    pid
+}
+
+#[tokio::test]
+async fn a_mariadb_connection_is_replaced_after_a_restart() {
+    let mut mariadb = MariaDb::start().await;
+    let pool = pool::<MySql>(&mariadb.url());
+    pool.take().await.unwrap().give_back();
+    mariadb.stop(End::Crash).await;
+    mariadb.start_again().await;
+    pool.take().await.unwrap().ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_whose_user_was_cancelled_is_not_used_again() {
+    let postgres = Server::start().await;
+    let pool = pool::<Postgres>(&postgres.url());
+    let first = backend(&pool).await;
+    let mut connection = pool.take().await.unwrap();
+    connection.execute("BEGIN").await.unwrap();
+    drop(connection);
+    assert_ne!(backend(&pool).await, first);
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed() {
+    let postgres = Server::start().await;
+    let (value, soon) = (postgres.url(), Duration::from_millis(100));
+    let pool = Pool::<Postgres>::closing_after(target(&value, Access::Read), soon);
+    let mut watcher = postgres.connect("postgres").await;
+    let count = async |watcher: &mut sqlx::PgConnection| -> i64 {
+        sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dbtick/orders'",
+        )
+        .fetch_one(watcher)
+        .await
+        .unwrap()
+    };
+    let (one, two) = (pool.take().await.unwrap(), pool.take().await.unwrap());
+    assert_eq!(count(&mut watcher).await, 2);
+    one.give_back();
+    two.give_back();
+    within("no connections", async {
+        while count(&mut watcher).await > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    pool.take().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_third_user_of_a_pool_waits_for_a_while_and_is_told() {
+    let postgres = Server::start().await;
+    let pool = pool::<Postgres>(&postgres.url());
+    tokio::time::resume();
+    let _held = (pool.take().await.unwrap(), pool.take().await.unwrap());
+    tokio::time::pause();
+    let error = pool.take().await.unwrap_err();
+    assert!(
+        matches!(error, DatabaseError::Unreachable { .. }),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("connections of ORDERS_DB"),
+        "{error}"
+    );
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn nothing_prints_the_password_of_a_pool() {
+    let postgres = Server::start().await;
+    let pool = pool::<Postgres>(&postgres.url());
+    let connection = pool.take().await.unwrap();
+    let printed = format!("{pool:?} {connection:?}");
+    assert!(printed.contains("127.0.0.1"), "{printed}");
+    assert!(!printed.contains("canary"), "{printed}");
+}
+
+#[expect(dead_code, reason = "a pool of any engine can be shared between tasks")]
+fn a_pool_can_be_shared<E: Engine>(pool: Pool<E>) -> impl Send + Sync {
+    pool
+}

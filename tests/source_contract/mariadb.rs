@@ -1,0 +1,1 @@
+//! What MySQL and MariaDB are asked to keep beyond the contract.
