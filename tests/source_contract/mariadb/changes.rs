@@ -16,19 +16,43 @@ async fn an_altered_table_is_noticed_and_loses_no_row() {
     const REFUSED: &str = "which cannot hold it";
     let engine = super::engine().await;
     for (then, expected) in [
-        ("ALTER TABLE t DROP COLUMN c", Err("column \"c\" does not exist")),
+        (
+            "ALTER TABLE t DROP COLUMN c",
+            Err("column \"c\" does not exist"),
+        ),
         ("DROP TABLE t", Err("table \"t\" does not exist")),
         ("ALTER TABLE t MODIFY c VARCHAR(30) NOT NULL", Err(REFUSED)),
         ("ALTER TABLE t MODIFY c DATE NOT NULL", Err(REFUSED)),
         ("ALTER TABLE t MODIFY c TIMESTAMP NOT NULL", Err(REFUSED)),
-        ("ALTER TABLE t MODIFY c TIME NOT NULL", Err("has no exact place")),
+        (
+            "ALTER TABLE t MODIFY c TIME NOT NULL",
+            Err("has no exact place"),
+        ),
         ("ALTER TABLE t MODIFY id VARCHAR(9) NOT NULL", Err(REFUSED)),
-        ("ALTER TABLE t MODIFY id DECIMAL(9,2) NOT NULL", Ok(json!({"id": "2.00", "c": "2026-01-02T00:00:00", "d": 7}))),
-        ("ALTER TABLE t MODIFY id BIGINT NOT NULL", Ok(json!({"id": "2", "c": "2026-01-02T00:00:00", "d": 7}))),
-        ("ALTER TABLE t MODIFY c DATETIME(3) NOT NULL", Ok(json!({"id": 2, "c": "2026-01-02T00:00:00.000", "d": 7}))),
-        ("ALTER TABLE t MODIFY d VARCHAR(9)", Ok(json!({"id": 2, "c": "2026-01-02T00:00:00", "d": "7"}))),
-        ("ALTER TABLE t ADD e INT DEFAULT 5 FIRST", Ok(json!({"e": 5, "id": 2, "c": "2026-01-02T00:00:00", "d": 7}))),
-        ("ALTER TABLE t DROP COLUMN d", Ok(json!({"id": 2, "c": "2026-01-02T00:00:00"}))),
+        (
+            "ALTER TABLE t MODIFY id DECIMAL(9,2) NOT NULL",
+            Ok(json!({"id": "2.00", "c": "2026-01-02T00:00:00", "d": 7})),
+        ),
+        (
+            "ALTER TABLE t MODIFY id BIGINT NOT NULL",
+            Ok(json!({"id": "2", "c": "2026-01-02T00:00:00", "d": 7})),
+        ),
+        (
+            "ALTER TABLE t MODIFY c DATETIME(3) NOT NULL",
+            Ok(json!({"id": 2, "c": "2026-01-02T00:00:00.000", "d": 7})),
+        ),
+        (
+            "ALTER TABLE t MODIFY d VARCHAR(9)",
+            Ok(json!({"id": 2, "c": "2026-01-02T00:00:00", "d": "7"})),
+        ),
+        (
+            "ALTER TABLE t ADD e INT DEFAULT 5 FIRST",
+            Ok(json!({"e": 5, "id": 2, "c": "2026-01-02T00:00:00", "d": 7})),
+        ),
+        (
+            "ALTER TABLE t DROP COLUMN d",
+            Ok(json!({"id": 2, "c": "2026-01-02T00:00:00"})),
+        ),
     ] {
         for rows in ["table", "query"] {
             let mut fixture = engine
@@ -77,16 +101,32 @@ async fn a_server_that_restarts_during_a_drain_loses_nothing() {
     for round in 0.. {
         if round % 3 == 1 {
             let how = if round == 1 { End::Crash } else { End::Clean };
-            let Engine::MariaDb(server) = &mut engine else { unreachable!() };
+            let Engine::MariaDb(server) = &mut engine else {
+                unreachable!()
+            };
             server.stop(how).await;
-            let error = read(source.as_ref(), after.as_ref(), 700, MANY_BYTES).await.unwrap_err();
-            assert!(matches!(error, SourceError::Unreachable { .. }), "{error:?}");
+            let error = read(source.as_ref(), after.as_ref(), 700, MANY_BYTES)
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(error, SourceError::Unreachable { .. }),
+                "{error:?}"
+            );
             assert!(!format!("{error:?}").contains(crate::support::mariadb::PASSWORD));
-            let Engine::MariaDb(server) = &mut engine else { unreachable!() };
+            let Engine::MariaDb(server) = &mut engine else {
+                unreachable!()
+            };
             server.start_again().await;
         }
-        let page = read(source.as_ref(), after.as_ref(), 700, MANY_BYTES).await.unwrap();
-        found.extend(page.page.events().iter().map(|event| event.position.to_string()));
+        let page = read(source.as_ref(), after.as_ref(), 700, MANY_BYTES)
+            .await
+            .unwrap();
+        found.extend(
+            page.page
+                .events()
+                .iter()
+                .map(|event| event.position.to_string()),
+        );
         after = page.page.last_position().cloned();
         if page.end {
             break;
@@ -123,7 +163,11 @@ async fn abandoned_after<F: Future>(polls: usize, future: F) {
     std::future::poll_fn(|context| {
         left -= 1;
         let ready = future.as_mut().poll(context).is_ready();
-        if ready || left == 0 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if ready || left == 0 {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
     })
     .await;
 }
@@ -132,12 +176,19 @@ async fn abandoned_after<F: Future>(polls: usize, future: F) {
 async fn a_lock_or_a_slow_statement_is_tried_again_later() {
     let server = MariaDb::start().await;
     let engine = Engine::MariaDb(server);
-    let mut fixture = engine.fixture("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+    let mut fixture = engine
+        .fixture("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)")
+        .await;
     let source = open(&fixture.table("t", &["id"], &["id"]));
     read(source.as_ref(), None, 1, MANY_BYTES).await.unwrap();
     fixture.run("LOCK TABLES t WRITE").await;
-    let error = read(source.as_ref(), None, 1, MANY_BYTES).await.unwrap_err();
-    assert!(matches!(error, SourceError::Unreachable { .. }), "{error:?}");
+    let error = read(source.as_ref(), None, 1, MANY_BYTES)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, SourceError::Unreachable { .. }),
+        "{error:?}"
+    );
     assert!(error.to_string().contains("locked"), "{error}");
     fixture.run("UNLOCK TABLES").await;
     read(source.as_ref(), None, 1, MANY_BYTES).await.unwrap();

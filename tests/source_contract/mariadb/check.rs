@@ -44,16 +44,29 @@ async fn a_table_is_judged_by_its_schema_and_its_rights() {
     assert_finding(&found, "server", Grade::Pass, "MariaDB");
     assert_finding(&found, "nulls", Grade::Warn, "\"created_at\" can be NULL");
     assert_finding(&found, "key", Grade::Pass, "");
-    assert_finding(&found, "time zone", Grade::Warn, "datetime has no time zone");
+    assert_finding(
+        &found,
+        "time zone",
+        Grade::Warn,
+        "datetime has no time zone",
+    );
     assert_finding(&found, "late rows", Grade::Warn, "whole seconds");
     assert_finding(&found, "updates", Grade::Warn, "time of creation");
     assert_finding(&found, "rights", Grade::Warn, "ALL PRIVILEGES ON *.*");
     let index = texts(&found, "index", Grade::Warn).remove(0);
     let remedy = index.split_once("table: ").unwrap().1;
-    assert!(remedy.starts_with("CREATE INDEX `t_created_at_id` ON"), "{remedy}");
+    assert!(
+        remedy.starts_with("CREATE INDEX `t_created_at_id` ON"),
+        "{remedy}"
+    );
     fixture.run(remedy).await;
     let found = describe(&fixture.table("t", &["created_at"], &["id"])).await;
-    assert_finding(&found, "index", Grade::Pass, "range of the index \"t_created_at_id\"");
+    assert_finding(
+        &found,
+        "index",
+        Grade::Pass,
+        "range of the index \"t_created_at_id\"",
+    );
 
     let found = describe(&fixture.table("t", &["ts"], &["n"])).await;
     assert_eq!(found.cursor_kind, CursorKind::Timestamp);
@@ -73,6 +86,8 @@ async fn engines_replicas_queries_and_readers_are_told_apart() {
     server
         .sql(
             "CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MyISAM; CREATE VIEW v AS SELECT * FROM t;
+             CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u SELECT seq FROM seq_1_to_1000; ANALYZE TABLE u;
+             CREATE VIEW w AS SELECT id, id + 0 AS n FROM u;
              CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'pw';
              GRANT SELECT, SHOW VIEW ON main.* TO reader@'127.0.0.1'; SET GLOBAL read_only = 1",
         )
@@ -97,7 +112,11 @@ async fn engines_replicas_queries_and_readers_are_told_apart() {
         let found = describe(&reader(fixture.query(query, &["id"], &["id"]))).await;
         assert_finding(&found, "query", Grade::Warn, word);
     }
-    let found = describe(&reader(fixture.query("SELECT id FROM t", &["id"], &["id"]))).await;
+    let found = describe(&reader(fixture.query("SELECT id FROM u", &["id"], &["id"]))).await;
     assert!(texts(&found, "query", Grade::Warn).is_empty());
     assert_finding(&found, "index", Grade::Pass, "PRIMARY");
+    let found = describe(&reader(fixture.table("w", &["id"], &["id"]))).await;
+    assert_finding(&found, "index", Grade::Pass, "PRIMARY");
+    let found = describe(&reader(fixture.table("w", &["n"], &["id"]))).await;
+    assert_finding(&found, "index", Grade::Warn, "tables behind it");
 }

@@ -40,7 +40,9 @@ async fn cost(fixture: &mut Fixture, config: &SourceConfig, after: &Position) ->
     let mut before = 0;
     for _ in 0..2 {
         before = rows_read(fixture.mysql()).await;
-        let page = read(source.as_ref(), Some(after), PAGE, MANY_BYTES).await.unwrap();
+        let page = read(source.as_ref(), Some(after), PAGE, MANY_BYTES)
+            .await
+            .unwrap();
         assert_eq!(page.page.len(), PAGE, "after {after}");
     }
     rows_read(fixture.mysql()).await - before

@@ -11,12 +11,28 @@ fn cases() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         ("TINYINT", vec!["-128", "-1", "0", "127"]),
         ("INT UNSIGNED", vec!["0", "1", "4294967295"]),
-        ("BIGINT", vec!["-9223372036854775808", "-1", "9007199254740993", "9223372036854775807"]),
+        (
+            "BIGINT",
+            vec![
+                "-9223372036854775808",
+                "-1",
+                "9007199254740993",
+                "9223372036854775807",
+            ],
+        ),
         (
             "BIGINT UNSIGNED",
-            vec!["0", "9223372036854775807", "9223372036854775808", "18446744073709551615"],
+            vec![
+                "0",
+                "9223372036854775807",
+                "9223372036854775808",
+                "18446744073709551615",
+            ],
         ),
-        ("DECIMAL(10,3)", vec!["-1.001", "-1.000", "0", "0.001", "9", "10.000"]),
+        (
+            "DECIMAL(10,3)",
+            vec!["-1.001", "-1.000", "0", "0.001", "9", "10.000"],
+        ),
         (
             "DECIMAL(65,30)",
             vec![
@@ -24,30 +40,126 @@ fn cases() -> Vec<(&'static str, Vec<&'static str>)> {
                 "12345678901234567890123456789012345.123456789012345678901234567890",
             ],
         ),
-        ("DECIMAL(65,0)", vec!["-1", "99999999999999999999999999999999999999999999999999999999999999998", "99999999999999999999999999999999999999999999999999999999999999999"]),
-        ("DOUBLE", vec!["-1e308", "-0.1", "0", "1e-300", "0.1", "0.30000000000000004"]),
+        (
+            "DECIMAL(65,0)",
+            vec![
+                "-1",
+                "99999999999999999999999999999999999999999999999999999999999999998",
+                "99999999999999999999999999999999999999999999999999999999999999999",
+            ],
+        ),
+        (
+            "DOUBLE",
+            vec![
+                "-1e308",
+                "-0.1",
+                "0",
+                "1e-300",
+                "0.1",
+                "0.30000000000000004",
+            ],
+        ),
         ("BIT(1)", vec!["0", "1"]),
-        ("BIT(64)", vec!["0", "9223372036854775807", "18446744073709551615"]),
+        (
+            "BIT(64)",
+            vec!["0", "9223372036854775807", "18446744073709551615"],
+        ),
         ("YEAR", vec!["0", "1901", "1970", "2069", "2070", "2155"]),
-        ("DATE", vec!["'0000-00-00'", "'0001-01-01'", "'2026-00-15'", "'2026-01-00'", "'2026-01-01'", "'9999-12-31'"]),
-        ("DATETIME", vec!["'0000-00-00 00:00:00'", "'2026-02-28 23:59:59'", "'2026-03-01 00:00:00'"]),
-        ("DATETIME(3)", vec!["'2026-01-01 00:00:00.001'", "'2026-01-01 00:00:00.010'", "'2026-01-01 00:00:00.999'"]),
-        ("DATETIME(6)", vec!["'2026-01-01 00:00:00'", "'2026-01-01 00:00:00.000001'", "'2026-01-01 00:00:00.999999'", "'2026-01-01 00:00:01'"]),
-        ("TIMESTAMP", vec!["'0000-00-00 00:00:00'", "'1970-01-01 00:00:01'", "'2026-03-29 01:30:00'", "'2026-03-29 02:30:00'", "'2026-10-25 02:30:00'"]),
-        ("TIMESTAMP(6)", vec!["'2026-01-01 00:00:00.000001'", "'2026-01-01 00:00:00.000002'", "'2038-01-19 03:14:07.999999'"]),
-        ("VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin", without_nul()),
-        ("VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", TEXT.to_vec()),
-        ("VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", TEXT.to_vec()),
-        ("VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_ci", TEXT.to_vec()),
+        (
+            "DATE",
+            vec![
+                "'0000-00-00'",
+                "'0001-01-01'",
+                "'2026-00-15'",
+                "'2026-01-00'",
+                "'2026-01-01'",
+                "'9999-12-31'",
+            ],
+        ),
+        (
+            "DATETIME",
+            vec![
+                "'0000-00-00 00:00:00'",
+                "'2026-02-28 23:59:59'",
+                "'2026-03-01 00:00:00'",
+            ],
+        ),
+        (
+            "DATETIME(3)",
+            vec![
+                "'2026-01-01 00:00:00.001'",
+                "'2026-01-01 00:00:00.010'",
+                "'2026-01-01 00:00:00.999'",
+            ],
+        ),
+        (
+            "DATETIME(6)",
+            vec![
+                "'2026-01-01 00:00:00'",
+                "'2026-01-01 00:00:00.000001'",
+                "'2026-01-01 00:00:00.999999'",
+                "'2026-01-01 00:00:01'",
+            ],
+        ),
+        (
+            "TIMESTAMP",
+            vec![
+                "'0000-00-00 00:00:00'",
+                "'1970-01-01 00:00:01'",
+                "'2026-03-29 01:30:00'",
+                "'2026-03-29 02:30:00'",
+                "'2026-10-25 02:30:00'",
+            ],
+        ),
+        (
+            "TIMESTAMP(6)",
+            vec![
+                "'2026-01-01 00:00:00.000001'",
+                "'2026-01-01 00:00:00.000002'",
+                "'2038-01-19 03:14:07.999999'",
+            ],
+        ),
+        (
+            "VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+            without_nul(),
+        ),
+        (
+            "VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+            TEXT.to_vec(),
+        ),
+        (
+            "VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+            TEXT.to_vec(),
+        ),
+        (
+            "VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_ci",
+            TEXT.to_vec(),
+        ),
         ("VARCHAR(9) CHARACTER SET utf16", TEXT.to_vec()),
-        ("VARCHAR(9) CHARACTER SET latin1", vec!["''", "'A'", "'a'", "'é'", "'ÿ'", "'€'"]),
-        ("CHAR(4) CHARACTER SET ascii", vec!["''", "'10'", "'9'", "'A'", "'a'"]),
+        (
+            "VARCHAR(9) CHARACTER SET latin1",
+            vec!["''", "'A'", "'a'", "'é'", "'ÿ'", "'€'"],
+        ),
+        (
+            "CHAR(4) CHARACTER SET ascii",
+            vec!["''", "'10'", "'9'", "'A'", "'a'"],
+        ),
         ("TEXT CHARACTER SET utf8mb4", TEXT.to_vec()),
-        ("VARBINARY(9)", vec!["''", "x'00'", "x'0000'", "x'20'", "x'41'", "x'61'", "x'ff'"]),
-        ("BINARY(2)", vec!["x'0000'", "x'0001'", "x'2020'", "x'ff00'"]),
+        (
+            "VARBINARY(9)",
+            vec!["''", "x'00'", "x'0000'", "x'20'", "x'41'", "x'61'", "x'ff'"],
+        ),
+        (
+            "BINARY(2)",
+            vec!["x'0000'", "x'0001'", "x'2020'", "x'ff00'"],
+        ),
         (
             "UUID",
-            vec!["'00000000-ffff-1000-8000-000000000001'", "'00000000-ffff-1000-8000-000000000002'", "'ffffffff-0000-1000-8000-000000000001'"],
+            vec![
+                "'00000000-ffff-1000-8000-000000000001'",
+                "'00000000-ffff-1000-8000-000000000002'",
+                "'ffffffff-0000-1000-8000-000000000001'",
+            ],
         ),
         ("INET6", vec!["'1::'", "'::1'", "'::2'"]),
     ]
@@ -55,8 +167,8 @@ fn cases() -> Vec<(&'static str, Vec<&'static str>)> {
 
 /// By byte; collations take many of them for equal, or in another order.
 const TEXT: [&str; 14] = [
-    "''", "'\\0'", "' '", "'A'", "'B'", "'a'", "'a\\t'", "'a '", "'aa'", "'b'", "'ß'", "'é'", "'😀'",
-    "'😀 '",
+    "''", "'\\0'", "' '", "'A'", "'B'", "'a'", "'a\\t'", "'a '", "'aa'", "'b'", "'ß'", "'é'",
+    "'😀'", "'😀 '",
 ];
 
 /// The server sorts `''` and `'\0'` as equal in this collation.
@@ -70,7 +182,11 @@ async fn every_ordered_type_is_read_in_order_over_pages_of_one() {
     let engine = super::engine().await;
     let mut fixture = engine.fixture("SET sql_mode = 'ALLOW_INVALID_DATES'").await;
     for (declared, literals) in cases() {
-        let nullable = if declared.starts_with("TIMESTAMP") { "NOT NULL DEFAULT 0" } else { "NOT NULL" };
+        let nullable = if declared.starts_with("TIMESTAMP") {
+            "NOT NULL DEFAULT 0"
+        } else {
+            "NOT NULL"
+        };
         // Neither the order of insertion nor that of the ids is the one that is asked for.
         let rows: Vec<_> = literals
             .iter()
@@ -101,7 +217,9 @@ async fn paged(fixture: &Fixture, cursor: &str, key: &str) -> Vec<Value> {
     let mut after: Option<Position> = None;
     let mut found = Vec::new();
     loop {
-        let page = read(source.as_ref(), after.as_ref(), 1, MANY_BYTES).await.unwrap();
+        let page = read(source.as_ref(), after.as_ref(), 1, MANY_BYTES)
+            .await
+            .unwrap();
         for event in page.page.events() {
             let json: Value = serde_json::from_slice(page.page.json(event)).unwrap();
             found.push(json["data"]["id"].clone());
@@ -113,7 +231,9 @@ async fn paged(fixture: &Fixture, cursor: &str, key: &str) -> Vec<Value> {
         after = page.page.last_position().map(stored);
     }
     if let Some(last) = source.last().await.unwrap() {
-        let behind = read(source.as_ref(), Some(&last), 1, MANY_BYTES).await.unwrap();
+        let behind = read(source.as_ref(), Some(&last), 1, MANY_BYTES)
+            .await
+            .unwrap();
         assert!(behind.end && behind.page.is_empty());
     }
     found

@@ -128,7 +128,9 @@ async fn check(engine: &Engine, (cursor, data, rows): (Kind, Kind, Rows), pages:
     let mut found: Vec<(Position, Value)> = Vec::new();
     for rows in pages.into_iter().cycle() {
         let after = found.last().map(|(position, _)| position.clone());
-        let page = read(source.as_ref(), after.as_ref(), rows, MANY_BYTES).await.unwrap();
+        let page = read(source.as_ref(), after.as_ref(), rows, MANY_BYTES)
+            .await
+            .unwrap();
         for event in page.page.events() {
             let json: Value = serde_json::from_slice(page.page.json(event)).unwrap();
             found.push((event.position.clone(), json["data"].clone()));
@@ -142,9 +144,15 @@ async fn check(engine: &Engine, (cursor, data, rows): (Kind, Kind, Rows), pages:
 
 #[test]
 fn any_rows_come_out_once_in_order_and_unchanged() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let engine = runtime.block_on(super::engine());
-    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) };
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(40)
+    };
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let cases = (tables(), prop::collection::vec(1_usize..9, 1..4));
     runner

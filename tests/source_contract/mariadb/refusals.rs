@@ -21,7 +21,10 @@ async fn columns_without_an_exact_order_are_refused_with_a_remedy() {
     let engine = super::engine().await;
     let fixture = engine.fixture(SCHEMA).await;
     for (column, remedy) in [
-        ("f", "\"f\" is float, which has no exact place in the order of a cursor or key; make it DOUBLE"),
+        (
+            "f",
+            "\"f\" is float, which has no exact place in the order of a cursor or key; make it DOUBLE",
+        ),
         ("t", "use a DATETIME or TIMESTAMP column"),
         ("e", "its order is that of its declaration"),
         ("s", "its order is that of its declaration"),
@@ -45,15 +48,24 @@ async fn queries_that_cannot_be_read_say_why() {
     let engine = super::engine().await;
     let mut fixture = engine.fixture(SCHEMA).await;
     for (query, expected) in [
-        ("SELECT id, id FROM canary", "selects two columns of one name: Duplicate column name 'id'"),
+        (
+            "SELECT id, id FROM canary",
+            "selects two columns of one name: Duplicate column name 'id'",
+        ),
         ("SELECT id, nothing FROM canary", "Unknown column 'nothing'"),
         ("SELECT id FROM nothing", "nothing' doesn't exist"),
         ("SELEC id FROM canary", "syntax"),
         ("SELECT id FROM canary WHERE id = @x", "has a placeholder"),
         ("SELECT id FROM canary WHERE id = ?", "has a placeholder"),
         ("SELECT id FROM canary /*! WHERE 1 = 0 */", "comment"),
-        ("SELECT id FROM canary) AS q, (DELETE FROM canary", "parenthesis"),
-        ("SELECT id FROM canary WHERE e = 'x\\'); DELETE FROM canary; -- '", ""),
+        (
+            "SELECT id FROM canary) AS q, (DELETE FROM canary",
+            "parenthesis",
+        ),
+        (
+            "SELECT id FROM canary WHERE e = 'x\\'); DELETE FROM canary; -- '",
+            "",
+        ),
         ("INSERT INTO canary (id) VALUES (2) RETURNING id", ""),
         ("SELECT id INTO OUTFILE '/tmp/x' FROM canary", ""),
         ("SELECT id FROM canary FOR UPDATE", ""),
@@ -72,7 +84,10 @@ async fn queries_that_cannot_be_read_say_why() {
 #[tokio::test]
 async fn filters_mean_what_they_say_whatever_the_server_is_told() {
     let server = MariaDb::with()
-        .setting("sql-mode", "ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,NO_ZERO_DATE")
+        .setting(
+            "sql-mode",
+            "ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,NO_ZERO_DATE",
+        )
         .start()
         .await;
     let engine = Engine::MariaDb(server);
@@ -82,7 +97,9 @@ async fn filters_mean_what_they_say_whatever_the_server_is_told() {
              INSERT INTO t VALUES (1, 'it''s'), (2, '# -- /* ;'), (3, '0')",
         )
         .await;
-    fixture.run("SET sql_mode = ''; INSERT INTO t VALUES (4, 'a\\\\')").await;
+    fixture
+        .run("SET sql_mode = ''; INSERT INTO t VALUES (4, 'a\\\\')")
+        .await;
     for (filter, expected) in [
         ("s = 'it\\'s' # the first", vec![1]),
         ("s = \"# -- /* ;\" -- the second", vec![2]),
@@ -119,12 +136,18 @@ async fn a_missing_right_is_named_with_its_grant() {
     let found = failure(&config).await;
     assert!(found.contains("SELECT command denied"), "{found}");
     assert!(found.contains("GRANT SELECT ON"), "{found}");
-    let Engine::MariaDb(server) = &engine else { unreachable!() };
-    server.sql("GRANT SELECT (id) ON main.t TO reader@'127.0.0.1'").await;
+    let Engine::MariaDb(server) = &engine else {
+        unreachable!()
+    };
+    server
+        .sql("GRANT SELECT (id) ON main.t TO reader@'127.0.0.1'")
+        .await;
     assert_eq!(column(&config, 1, "id").await, [json!(1)]);
     // Neither user nor password is ever shown.
     config.connection = mysql_connection(port, "other", mariadb::USER, "wrong-canary-password");
-    let error = read(open(&config).as_ref(), None, 1, MANY_BYTES).await.unwrap_err();
+    let error = read(open(&config).as_ref(), None, 1, MANY_BYTES)
+        .await
+        .unwrap_err();
     assert!(matches!(error, SourceError::Mismatch { .. }), "{error:?}");
     assert!(!format!("{error:?}").contains("canary"), "{error:?}");
 }
@@ -132,7 +155,10 @@ async fn a_missing_right_is_named_with_its_grant() {
 #[tokio::test]
 async fn names_of_tables_are_compared_as_the_server_does() {
     for (setting, found) in [("0", false), ("1", true)] {
-        let server = MariaDb::with().setting("lower-case-table-names", setting).start().await;
+        let server = MariaDb::with()
+            .setting("lower-case-table-names", setting)
+            .start()
+            .await;
         let engine = Engine::MariaDb(server);
         let fixture = engine
             .fixture("CREATE TABLE Orders (id INT PRIMARY KEY); INSERT INTO Orders VALUES (1)")

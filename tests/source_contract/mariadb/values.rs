@@ -17,10 +17,22 @@ fn cases() -> Vec<(&'static str, &'static str, Value)> {
         ("mediumint(9)", "-8388608", json!(-8_388_608)),
         ("mediumint(8) unsigned", "16777215", json!(16_777_215)),
         ("int(11)", "-2147483648", json!(-2_147_483_648_i64)),
-        ("int(8) unsigned zerofill", "4294967295", json!(4_294_967_295_u32)),
+        (
+            "int(8) unsigned zerofill",
+            "4294967295",
+            json!(4_294_967_295_u32),
+        ),
         ("bigint(20)", "1", json!("1")),
-        ("bigint(20)", "-9223372036854775808", json!("-9223372036854775808")),
-        ("bigint(20) unsigned", "18446744073709551615", json!("18446744073709551615")),
+        (
+            "bigint(20)",
+            "-9223372036854775808",
+            json!("-9223372036854775808"),
+        ),
+        (
+            "bigint(20) unsigned",
+            "18446744073709551615",
+            json!("18446744073709551615"),
+        ),
         ("decimal(10,3)", "1.10", json!("1.100")),
         ("decimal(10,0)", "-5", json!("-5")),
         (
@@ -31,13 +43,25 @@ fn cases() -> Vec<(&'static str, &'static str, Value)> {
         ("float", "0.1", json!(0.1)),
         ("float", "16777217", json!(16_777_216.0)),
         ("double", "0.1", json!(0.1)),
-        ("double", "1.7976931348623157e308", json!(1.797_693_134_862_315_7e308)),
+        (
+            "double",
+            "1.7976931348623157e308",
+            json!(1.797_693_134_862_315_7e308),
+        ),
         ("double", "-0.0", json!(-0.0)),
         ("bit(1)", "b'1'", json!(true)),
         ("bit(1)", "b'0'", json!(false)),
         ("bit(12)", "b'100000000001'", json!(2049)),
-        ("bit(53)", "9007199254740991", json!(9_007_199_254_740_991_u64)),
-        ("bit(64)", "18446744073709551615", json!("18446744073709551615")),
+        (
+            "bit(53)",
+            "9007199254740991",
+            json!(9_007_199_254_740_991_u64),
+        ),
+        (
+            "bit(64)",
+            "18446744073709551615",
+            json!("18446744073709551615"),
+        ),
         ("bit(54)", "1", json!("1")),
         ("year(4)", "2026", json!(2026)),
         ("year(4)", "0", json!(0)),
@@ -45,15 +69,51 @@ fn cases() -> Vec<(&'static str, &'static str, Value)> {
         ("date", "'0000-00-00'", json!("0000-00-00")),
         ("date", "'2026-00-15'", json!("2026-00-15")),
         ("date", "'9999-12-31'", json!("9999-12-31")),
-        ("datetime", "'2026-04-07 01:02:03'", json!("2026-04-07T01:02:03")),
-        ("datetime", "'0000-00-00 00:00:00'", json!("0000-00-00T00:00:00")),
-        ("datetime(3)", "'2026-04-07 01:02:03.120'", json!("2026-04-07T01:02:03.120")),
-        ("datetime(6)", "'2026-04-07'", json!("2026-04-07T00:00:00.000000")),
-        ("datetime(6)", "'2026-04-07 01:02:03.000001'", json!("2026-04-07T01:02:03.000001")),
-        ("datetime(6)", "'0001-01-01 00:00:00'", json!("0001-01-01T00:00:00.000000")),
-        ("timestamp", "'2026-04-07 01:02:03'", json!("2026-04-07T01:02:03Z")),
-        ("timestamp(6)", "'2038-01-19 03:14:07.999999'", json!("2038-01-19T03:14:07.999999Z")),
-        ("timestamp(2)", "'0000-00-00 00:00:00'", json!("0000-00-00T00:00:00.00Z")),
+        (
+            "datetime",
+            "'2026-04-07 01:02:03'",
+            json!("2026-04-07T01:02:03"),
+        ),
+        (
+            "datetime",
+            "'0000-00-00 00:00:00'",
+            json!("0000-00-00T00:00:00"),
+        ),
+        (
+            "datetime(3)",
+            "'2026-04-07 01:02:03.120'",
+            json!("2026-04-07T01:02:03.120"),
+        ),
+        (
+            "datetime(6)",
+            "'2026-04-07'",
+            json!("2026-04-07T00:00:00.000000"),
+        ),
+        (
+            "datetime(6)",
+            "'2026-04-07 01:02:03.000001'",
+            json!("2026-04-07T01:02:03.000001"),
+        ),
+        (
+            "datetime(6)",
+            "'0001-01-01 00:00:00'",
+            json!("0001-01-01T00:00:00.000000"),
+        ),
+        (
+            "timestamp",
+            "'2026-04-07 01:02:03'",
+            json!("2026-04-07T01:02:03Z"),
+        ),
+        (
+            "timestamp(6)",
+            "'2038-01-19 03:14:07.999999'",
+            json!("2038-01-19T03:14:07.999999Z"),
+        ),
+        (
+            "timestamp(2)",
+            "'0000-00-00 00:00:00'",
+            json!("0000-00-00T00:00:00.00Z"),
+        ),
         ("time", "'01:02:03'", json!("01:02:03")),
         ("time", "'-838:59:59'", json!("-838:59:59")),
         ("time(6)", "'-838:59:58.000001'", json!("-838:59:58.000001")),
@@ -63,7 +123,11 @@ fn cases() -> Vec<(&'static str, &'static str, Value)> {
         ("varchar(9)", "'a\\0 \"'", json!("a\0 \"")),
         ("varchar(9) character set latin1", "'é€'", json!("é€")),
         ("varchar(9) character set utf16", "'😀'", json!("😀")),
-        ("varchar(9) character set utf8mb4 collate utf8mb4_bin", "'😀'", json!("😀")),
+        (
+            "varchar(9) character set utf8mb4 collate utf8mb4_bin",
+            "'😀'",
+            json!("😀"),
+        ),
         ("text character set utf8mb4", "repeat('é', 3)", json!("ééé")),
         ("longtext", "'x'", json!("x")),
         ("binary(3)", "x'ff'", json!("/wAA")),
@@ -84,8 +148,16 @@ fn cases() -> Vec<(&'static str, &'static str, Value)> {
         ),
         ("inet6", "'::FFFF:1.2.3.4'", json!("::ffff:1.2.3.4")),
         ("inet4", "'10.0.0.1'", json!("10.0.0.1")),
-        ("point", "ST_GeomFromText('POINT(1 2.5)')", json!("POINT(1 2.5)")),
-        ("geometry", "ST_GeomFromText('LINESTRING(0 0,1 1)')", json!("LINESTRING(0 0,1 1)")),
+        (
+            "point",
+            "ST_GeomFromText('POINT(1 2.5)')",
+            json!("POINT(1 2.5)"),
+        ),
+        (
+            "geometry",
+            "ST_GeomFromText('LINESTRING(0 0,1 1)')",
+            json!("LINESTRING(0 0,1 1)"),
+        ),
         ("int(11)", "NULL", Value::Null),
         ("datetime(6)", "NULL", Value::Null),
     ]
@@ -99,7 +171,11 @@ async fn every_type_is_sent_without_loss() {
     let mut fixture = engine.fixture("CREATE TABLE t (id INT PRIMARY KEY)").await;
     let columns = cases.iter().enumerate().map(|(at, case)| {
         // Without a default, MariaDB gives the first timestamp one of its own.
-        let nullable = if case.0.starts_with("timestamp") { " NULL" } else { "" };
+        let nullable = if case.0.starts_with("timestamp") {
+            " NULL"
+        } else {
+            ""
+        };
         format!("ADD c{at} {}{nullable}", case.0)
     });
     let columns: Vec<_> = columns.collect();
@@ -115,12 +191,21 @@ async fn every_type_is_sent_without_loss() {
     for (name, config) in [
         ("table", fixture.table("t", &["id"], &["id"])),
         ("view", fixture.table("v", &["id"], &["id"])),
-        ("query", fixture.query("SELECT * FROM t WHERE id = 1", &["id"], &["id"])),
-        ("group", fixture.query("SELECT * FROM t LIMIT 1", &["id"], &["id"])),
+        (
+            "query",
+            fixture.query("SELECT * FROM t WHERE id = 1", &["id"], &["id"]),
+        ),
+        (
+            "group",
+            fixture.query("SELECT * FROM t LIMIT 1", &["id"], &["id"]),
+        ),
     ] {
         let source = open(&config);
         let all = read_all(source.as_ref(), 10, MANY_BYTES).await;
-        let types = read(source.as_ref(), None, 1, MANY_BYTES).await.unwrap().types;
+        let types = read(source.as_ref(), None, 1, MANY_BYTES)
+            .await
+            .unwrap()
+            .types;
         for (at, (declared, literal, expected)) in cases.iter().enumerate() {
             let mut expected = expected.clone();
             // JSON is text with a constraint, which no view has.
@@ -157,7 +242,11 @@ async fn stored_json_and_broken_text_are_sent_as_they_are() {
         .iter()
         .map(|event| String::from_utf8(page.page.json(event).to_vec()).unwrap())
         .collect();
-    assert!(texts[0].contains(r#""j":{"b": 1.10, "a":1e2, "b":2},"#), "{}", texts[0]);
+    assert!(
+        texts[0].contains(r#""j":{"b": 1.10, "a":1e2, "b":2},"#),
+        "{}",
+        texts[0]
+    );
     assert!(texts[1].contains(r#""j":"1e999","#), "{}", texts[1]);
     // Text whose bytes were given another meaning, as old dumps do.
     fixture
@@ -175,7 +264,9 @@ async fn stored_json_and_broken_text_are_sent_as_they_are() {
 #[tokio::test]
 async fn values_that_a_query_makes_are_sent_by_what_arrives() {
     let engine = super::engine().await;
-    let fixture = engine.fixture("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+    let fixture = engine
+        .fixture("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)")
+        .await;
     for (expression, expected) in [
         ("id + 1", json!("2")),
         ("id > 0", json!(1)),
@@ -183,7 +274,10 @@ async fn values_that_a_query_makes_are_sent_by_what_arrives() {
         ("sum(id)", json!("1")),
         ("1.50 * 2", json!("3.00")),
         ("1e0 / 4", json!(0.25)),
-        ("CAST('2026-01-01 00:00:00' AS DATETIME)", json!("2026-01-01T00:00:00.000000")),
+        (
+            "CAST('2026-01-01 00:00:00' AS DATETIME)",
+            json!("2026-01-01T00:00:00.000000"),
+        ),
         ("CAST('-01:00:00' AS TIME(1))", json!("-01:00:00.000000")),
         ("CAST('2026-01-01' AS DATE)", json!("2026-01-01")),
         ("x'ff'", json!("/w==")),
