@@ -1,11 +1,13 @@
 //! Where rows come from.
 
+mod findings;
 mod fragment;
 mod json;
 mod keyset;
 pub mod mysql;
 mod names;
 mod pager;
+pub mod postgres;
 mod shape;
 pub mod sqlite;
 
@@ -27,8 +29,8 @@ pub fn open(config: &SourceConfig) -> Arc<dyn Source> {
         Connection::MySql(server) => {
             Arc::new(mysql::MySqlSource::new(config.clone(), server.clone()))
         }
-        Connection::Postgres(_) => {
-            unreachable!("config::parse::source refuses them")
+        Connection::Postgres(server) => {
+            Arc::new(postgres::PostgresSource::new(config.clone(), server))
         }
     }
 }

@@ -79,7 +79,7 @@ impl MySqlShape {
                 (from, Some((found, indexes)), known)
             }
             Rows::Query(query) => {
-                let query = Fragment::of_setting("source.query", query)?;
+                let query = Fragment::of_setting(Dialect::MySql, "source.query", query)?;
                 let columns = catalogue::query_columns(connection, &server, query.sql())
                     .await
                     .map_err(|error| faults.of("source.query", error))?;
@@ -164,7 +164,7 @@ fn keyset(
         dialect: Dialect::MySql,
         from,
         filter: filter
-            .map(|text| Fragment::of_setting("source.filter", text))
+            .map(|text| Fragment::of_setting(Dialect::MySql, "source.filter", text))
             .transpose()?,
         columns: selection.taken.iter().map(Typed::column).collect(),
         order,

@@ -61,7 +61,7 @@ impl SqliteShape {
                 (From::Table { schema, table }, Some(found), columns)
             }
             Rows::Query(query) => {
-                let query = Fragment::of_setting("source.query", query)?;
+                let query = Fragment::of_setting(Dialect::Sqlite, "source.query", query)?;
                 let columns = catalogue::query_columns(connection, query.sql())
                     .await
                     .map_err(|error| faults.of("source.query", error))?;
@@ -86,7 +86,7 @@ impl SqliteShape {
             dialect: Dialect::Sqlite,
             from,
             filter: filter
-                .map(|text| Fragment::of_setting("source.filter", text))
+                .map(|text| Fragment::of_setting(Dialect::Sqlite, "source.filter", text))
                 .transpose()?,
             columns: selection.taken.iter().map(column).collect(),
             order,
