@@ -337,7 +337,7 @@ fn single_faults_say_what_to_do() {
         ),
         (
             source(json!({ "connection": "PG" })),
-            "source.connection: PostgreSQL and MySQL/MariaDB sources are not available in this version: PG",
+            "source.connection: PostgreSQL sources are not available in this version: PG",
         ),
         (
             source(json!({ "connection": "VAULT" })),

@@ -11,9 +11,13 @@ use crate::config::connection::TlsMode;
 /// The server closes a connection that has been silent for so long; for those whose process is gone.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Strict, and without NO_ZERO_DATE: a zero date in a table must be readable and comparable. `||`
+/// Strict, but a zero date or the 31st of February in a table must be readable and comparable. `||`
 /// and quotes mean what they mean by default, because filters are written by people.
-const SQL_MODE: &str = "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION";
+const SQL_MODE: &str = "STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION";
+
+/// Values are sorted by so many bytes of their beginning; the source refuses longer cursors and keys
+/// (up to three bytes here for one of text).
+const SORTED_BYTES: u32 = 4096;
 
 impl Engine for MySql {
     async fn open(target: &Target) -> Result<MySqlConnection, DatabaseError> {
@@ -74,6 +78,7 @@ fn settings(target: &Target, version: &str) -> String {
     format!(
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, {access};
          SET SESSION sql_mode = '{SQL_MODE}', autocommit = 1, {statement_timeout}, \
-         innodb_lock_wait_timeout = {lock}, lock_wait_timeout = {lock}, wait_timeout = {wait}"
+         innodb_lock_wait_timeout = {lock}, lock_wait_timeout = {lock}, wait_timeout = {wait}, \
+         max_sort_length = {SORTED_BYTES}"
     )
 }

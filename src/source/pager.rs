@@ -1,5 +1,6 @@
 //! One page: from a statement's rows into the buffer that is sent.
 
+use std::cmp::Ordering;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,8 +54,10 @@ pub(super) async fn fill<C: Codec>(
         if let Some((position, row)) = held.take() {
             if let Some((behind, _)) = &next {
                 one_class(shape, &position, behind).map_err(Stopped::Failed)?;
-                if *behind == position {
-                    return Err(Stopped::Failed(not_unique(&position)));
+                match behind.cmp(&position) {
+                    Ordering::Greater => {}
+                    Ordering::Equal => return Err(Stopped::Failed(not_unique(&position))),
+                    Ordering::Less => return Err(Stopped::Failed(out_of_order(&position, behind))),
                 }
             }
             if shape.push(&mut writer, position, &row) == Taken::NoRoom {
@@ -136,6 +139,14 @@ fn unordered<C: Codec>(shape: &Shape<C>, row: &C::Row, column: usize) -> SourceE
             String::from_utf8_lossy(&key)
         ),
         remedy: format!("a cursor or key is made of {}", C::ORDERED),
+    }
+}
+
+/// The last defence: a row behind a greater one would never be read again.
+fn out_of_order(position: &Position, behind: &Position) -> SourceError {
+    SourceError::Mismatch {
+        what: format!("the database put {behind} behind {position}, which is not their order"),
+        remedy: "choose a cursor and key of other types, and report this".into(),
     }
 }
 

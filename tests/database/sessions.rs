@@ -85,6 +85,7 @@ async fn a_mariadb_session_is_pinned_whatever_the_defaults_are() {
         )
         .setting("transaction-isolation", "SERIALIZABLE")
         .setting("character-set-server", "latin1")
+        .setting("max-sort-length", "64")
         .start()
         .await;
     for (access, read_only) in [(Access::Read, 1), (Access::Write, 0)] {
@@ -92,7 +93,11 @@ async fn a_mariadb_session_is_pinned_whatever_the_defaults_are() {
         let mut connection = pool.take().await.unwrap();
         for (name, expected) in [
             ("time_zone", "+00:00"),
-            ("sql_mode", "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION"),
+            (
+                "sql_mode",
+                "STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION",
+            ),
+            ("max_sort_length", "4096"),
             ("tx_isolation", "READ-COMMITTED"),
             ("tx_read_only", &*read_only.to_string()),
             ("max_statement_time", "12.345000"),

@@ -172,6 +172,14 @@ impl Fixture {
         .unwrap()
     }
 
+    /// The client of a database on MySQL or MariaDB.
+    pub(crate) fn mysql(&mut self) -> &mut MySqlConnection {
+        match &mut self.writer {
+            Writer::MySql(writer) => writer,
+            Writer::Sqlite(_) => unreachable!("the fixture is one of SQLite"),
+        }
+    }
+
     /// A name as this database writes it.
     pub(crate) fn quoted(&self, name: &str) -> String {
         let mark = self.quote;

@@ -29,14 +29,14 @@ pub(super) fn source(
     let key = reader.names(&at.key("key"), key);
     let columns = columns.map(|names| reader.names(&at.key("columns"), Names::Many(names)));
     let connection = connection?;
-    if !matches!(connection.connection, Connection::Sqlite { .. }) {
+    if matches!(connection.connection, Connection::Postgres(_)) {
         reader.faults.add(
             &at.key("connection"),
             format!(
-                "PostgreSQL and MySQL/MariaDB sources are not available in this version: {}",
+                "PostgreSQL sources are not available in this version: {}",
                 connection.name
             ),
-            "use an SQLite database",
+            "use SQLite, MySQL or MariaDB",
         );
         return None;
     }

@@ -215,8 +215,8 @@ pub(super) async fn query_columns(
 ) -> Result<Vec<Described>, sqlx::Error> {
     // A statement that is prepared already would say what the tables were like then.
     connection.clear_cached_statements().await?;
-    let inner = prepared(connection, query.to_owned()).await?;
     let wrapped = prepared(connection, format!("SELECT * FROM (\n{query}\n) AS `q`")).await?;
+    let inner = prepared(connection, query.to_owned()).await?;
     let mut columns = Vec::with_capacity(wrapped.columns().len());
     let mut tables: Vec<(String, Vec<Described>)> = Vec::new();
     for (at, column) in wrapped.columns().iter().enumerate() {
@@ -240,7 +240,7 @@ pub(super) async fn query_columns(
             .iter()
             .find(|found| found.name == *origin.name);
         columns.push(match found {
-            Some(found) if kind::Kind::of(found).takes(column.type_info()) => Described {
+            Some(found) if kind::describes(found, column.type_info()) => Described {
                 name: arriving.name,
                 nullable: true,
                 // What the query makes of it may compare differently.

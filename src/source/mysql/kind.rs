@@ -95,11 +95,9 @@ impl Kind {
         match (self, wire.name()) {
             (_, "NULL") => true,
             (Self::Integer { .. }, "YEAR") => true,
-            (Self::Integer { unsigned: expected }, name) => {
-                is_small_integer(name) && unsigned == expected
-            }
-            (Self::Wide { unsigned: expected }, "BIGINT" | "BIGINT UNSIGNED") => {
-                unsigned == expected
+            // What an expression in a view arrives as may be wider than the catalogue says.
+            (Self::Integer { unsigned: sign } | Self::Wide { unsigned: sign }, name) => {
+                is_integer(name) && sign == unsigned
             }
             (Self::Decimal, "DECIMAL")
             | (Self::Float, "FLOAT")
@@ -180,11 +178,19 @@ fn parameter_scale(column: &Described) -> u32 {
     scale.max(30.min(65_u32.saturating_sub(whole)))
 }
 
+/// Whether a column of a query, which arrives like this, is what the catalogue says of the column
+/// that it comes from.
+pub(super) fn describes(column: &Described, wire: &MySqlTypeInfo) -> bool {
+    match wire.name() {
+        "GEOMETRY" => is_geometry(&column.data_type),
+        _ => Kind::of(column).takes(wire),
+    }
+}
+
 /// What is written around the name where the column is selected.
 pub(super) fn wrapping(column: &Described) -> (&'static str, &'static str) {
     match column.data_type.as_str() {
-        "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
-        | "multipolygon" | "geometrycollection" | "geomcollection" => ("ST_AsText(", ")"),
+        geometry if is_geometry(geometry) => ("ST_AsText(", ")"),
         known if KNOWN.contains(&known) => ("", ""),
         _ => ("CAST(", " AS CHAR)"),
     }
@@ -254,11 +260,21 @@ pub(super) fn of_wire(name: &str, wire: &MySqlTypeInfo) -> Described {
     }
 }
 
-fn is_small_integer(name: &str) -> bool {
+fn is_geometry(data_type: &str) -> bool {
+    matches!(
+        data_type,
+        "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
+    ) || matches!(
+        data_type,
+        "multipolygon" | "geometrycollection" | "geomcollection"
+    )
+}
+
+fn is_integer(name: &str) -> bool {
     let name = name.strip_suffix(" UNSIGNED").unwrap_or(name);
     matches!(
         name,
-        "BOOLEAN" | "TINYINT" | "SMALLINT" | "MEDIUMINT" | "INT"
+        "BOOLEAN" | "TINYINT" | "SMALLINT" | "MEDIUMINT" | "INT" | "BIGINT"
     )
 }
 

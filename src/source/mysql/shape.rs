@@ -1,10 +1,10 @@
 //! The configuration, verified against the catalogue: from here on every name exists.
 
-use sqlx::Row;
 use sqlx::mysql::{MySqlConnection, MySqlRow};
+use sqlx::{Column as _, Row};
 
 use super::catalogue::{self, Described, Index, Server, Table};
-use super::fault::Faults;
+use super::fault::{Changed, Faults};
 use super::kind::{self, Kind, Order};
 use super::value::Value;
 use crate::config::{NullPolicy, Rows, SourceConfig};
@@ -212,6 +212,20 @@ impl Typed {
         }
     }
 
+    /// Whether what arrives can be read as what was announced.
+    pub(super) fn check(&self, row: &MySqlRow, at: usize) -> Result<(), sqlx::Error> {
+        let arriving = row.try_column(at)?.type_info();
+        if self.kind.takes(arriving) {
+            return Ok(());
+        }
+        let Described {
+            name, column_type, ..
+        } = &self.described;
+        let name = shown(name);
+        let text = format!("column {name} is {column_type}, and {arriving} arrived");
+        Err(sqlx::Error::Decode(Box::new(Changed(text))))
+    }
+
     fn column(&self) -> Column {
         let described = &self.described;
         Column {
@@ -231,13 +245,9 @@ impl Named for Typed {
 
 impl MySqlCodec {
     /// The first row of an answer tells whether all of it is what the catalogue announced.
-    pub(super) fn takes(&self, row: &MySqlRow) -> bool {
-        let arriving = row.columns();
-        arriving.len() == self.columns.len()
-            && arriving
-                .iter()
-                .zip(&self.columns)
-                .all(|(arriving, column)| column.kind.takes(sqlx::Column::type_info(arriving)))
+    pub(super) fn check(&self, row: &MySqlRow) -> Result<(), sqlx::Error> {
+        let mut columns = self.columns.iter().enumerate();
+        columns.try_for_each(|(at, column)| column.check(row, at))
     }
 
     /// The value of a column that was selected at another place.
@@ -247,20 +257,25 @@ impl MySqlCodec {
         at: usize,
         column: usize,
     ) -> Result<Scalar, Unplaced> {
-        let kind = self.columns[column].kind;
+        let &Typed { kind, order, .. } = &self.columns[column];
         match read(kind, row, at).map_err(Unplaced::Unreadable)? {
             Value::Null => Err(Unplaced::Null { column }),
             value => value
                 .scalar(kind)
-                .filter(is_sorted)
+                .filter(|scalar| is_sorted(order, scalar))
                 .ok_or(Unplaced::Unordered { column }),
         }
     }
 }
 
-fn is_sorted(scalar: &Scalar) -> bool {
+/// Whether the server's sort, when no index serves, tells the value from all others. It pads text
+/// with NUL even in collations that do not pad, so that it takes `'a'` and `'a\0'` for equal there.
+fn is_sorted(order: Order, scalar: &Scalar) -> bool {
     match scalar {
-        Scalar::Text(text) => text.len() <= SORTED_BYTES,
+        Scalar::Text(text) => {
+            let padded = order == Order::Native && text.ends_with('\0');
+            text.len() <= SORTED_BYTES && !padded
+        }
         Scalar::Bytes(bytes) => bytes.len() <= SORTED_BYTES,
         _ => true,
     }

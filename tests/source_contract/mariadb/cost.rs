@@ -1,0 +1,97 @@
+//! What a page costs, in rows that the server reads for it.
+
+use dbtick::config::SourceConfig;
+use dbtick::model::position::{Moment, MomentKind, Position, Scalar};
+use dbtick::source::open;
+use sqlx::Row;
+use sqlx::mysql::MySqlConnection;
+
+use crate::fixture::{Engine, Fixture, MANY_BYTES, read};
+
+const PAGE: usize = 500;
+/// The look at the catalogue reads a few rows of its own.
+const CATALOGUE: u64 = 120;
+
+/// Rows 100,001 to 200,000 share one moment.
+const DEEP: &str = "CREATE TABLE t (id INT PRIMARY KEY, c DATETIME(6) NOT NULL, k VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL, d INT, INDEX (c, id));
+    INSERT INTO t SELECT seq, date_add('2026-01-01', INTERVAL least(seq, 100001) SECOND), concat('k', seq), seq FROM seq_1_to_200000;
+    ANALYZE TABLE t";
+
+fn moment(id: i64) -> Scalar {
+    let seconds = u64::try_from(id.min(100_001)).unwrap();
+    let day = u8::try_from(1 + seconds / 86_400).unwrap();
+    let micros = seconds % 86_400 * 1_000_000;
+    Scalar::Moment(Moment::new(MomentKind::Local, (2026, 1, day), micros))
+}
+
+async fn rows_read(writer: &mut MySqlConnection) -> u64 {
+    let rows = sqlx::query("SHOW GLOBAL STATUS LIKE 'Handler_read%'")
+        .fetch_all(writer)
+        .await
+        .unwrap();
+    rows.iter()
+        .map(|row| row.get::<String, _>(1).parse::<u64>().unwrap())
+        .sum()
+}
+
+/// Of one page behind a position, the second time: the first one also loads the catalogue.
+async fn cost(fixture: &mut Fixture, config: &SourceConfig, after: &Position) -> u64 {
+    let source = open(config);
+    let mut before = 0;
+    for _ in 0..2 {
+        before = rows_read(fixture.mysql()).await;
+        let page = read(source.as_ref(), Some(after), PAGE, MANY_BYTES)
+            .await
+            .unwrap();
+        assert_eq!(page.page.len(), PAGE, "after {after}");
+    }
+    rows_read(fixture.mysql()).await - before
+}
+
+async fn deep() -> (Engine, Fixture) {
+    let engine = super::engine().await;
+    let fixture = engine.fixture(DEEP).await;
+    (engine, fixture)
+}
+
+#[tokio::test]
+async fn a_page_reads_its_own_rows_at_any_depth_and_inside_a_tie() {
+    let (_engine, mut fixture) = deep().await;
+    let most = 2 * (PAGE as u64 + 1) + CATALOGUE;
+    let config = fixture.table("t", &["c"], &["id"]);
+    for id in [10, 90_000, 150_000, 199_000] {
+        let after = Position::new(vec![moment(id)], vec![Scalar::Integer(id.into())]);
+        let cost = cost(&mut fixture, &config, &after).await;
+        assert!((500..most).contains(&cost), "{cost} rows behind row {id}");
+    }
+    let config = fixture.table("t", &["id"], &["id"]);
+    for id in [10, 199_000] {
+        let after = Position::new(vec![Scalar::Integer(id)], vec![Scalar::Integer(id)]);
+        let cost = cost(&mut fixture, &config, &after).await;
+        assert!((500..most).contains(&cost), "{cost} rows behind row {id}");
+    }
+}
+
+/// No index has the keys in our order, so the ties at the ends of a page are read whole.
+#[tokio::test]
+async fn a_page_with_a_key_of_text_reads_its_own_rows_and_their_ties() {
+    let (_engine, mut fixture) = deep().await;
+    let config = fixture.table("t", &["c"], &["k"]);
+    let page = 2 * (PAGE as u64 + 1) + CATALOGUE;
+    for (id, most) in [(10, page), (90_000, page), (150_000, page + 2 * 100_000)] {
+        let after = Position::new(vec![moment(id)], vec![Scalar::Text(format!("k{id}"))]);
+        let cost = cost(&mut fixture, &config, &after).await;
+        assert!((500..most).contains(&cost), "{cost} rows behind row {id}");
+    }
+    // The last row is found without sorting the table.
+    let source = open(&config);
+    source.last().await.unwrap();
+    fixture
+        .run("INSERT INTO t VALUES (300000, '2027-01-01', 'z', 1), (300001, '2027-01-01', 'Z', 1)")
+        .await;
+    let before = rows_read(fixture.mysql()).await;
+    let last = source.last().await.unwrap().unwrap();
+    assert_eq!(last.to_string(), "2027-01-01T00:00:00.000000 (z)");
+    let cost = rows_read(fixture.mysql()).await - before;
+    assert!(cost < CATALOGUE, "{cost} rows for the last one");
+}
