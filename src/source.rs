@@ -1,11 +1,13 @@
 //! Where rows come from.
 
+mod findings;
 mod fragment;
 mod json;
 mod keyset;
 pub mod mysql;
 mod names;
 mod pager;
+pub mod postgres;
 mod shape;
 pub mod sqlite;
 pub mod survey;
@@ -32,8 +34,8 @@ pub fn open(config: &SourceConfig, azure: &Azure) -> Arc<dyn Source> {
             server.clone(),
             azure,
         )),
-        Connection::Postgres(_) => {
-            unreachable!("config::parse::source refuses them")
+        Connection::Postgres(server) => {
+            Arc::new(postgres::PostgresSource::new(config.clone(), server, azure))
         }
     }
 }

@@ -9,6 +9,8 @@ mod deletes;
 mod fixture;
 #[path = "source_contract/mariadb.rs"]
 mod mariadb_only;
+#[path = "source_contract/postgres.rs"]
+mod postgres_only;
 #[path = "source_contract/refusals.rs"]
 mod refusals;
 #[path = "source_contract/sqlite.rs"]
@@ -44,6 +46,17 @@ macro_rules! every_source_keeps {
             async fn every_promise_is_kept() {
                 let server = super::support::mariadb::MariaDb::start().await;
                 let engine = super::Engine::MariaDb(server);
+                $(
+                    eprintln!("{}", stringify!($promise));
+                    super::$promise(&engine).await;
+                )+
+            }
+        }
+
+        mod postgres {
+            #[tokio::test]
+            async fn every_promise_is_kept() {
+                let engine = super::Engine::postgres().await;
                 $(
                     eprintln!("{}", stringify!($promise));
                     super::$promise(&engine).await;

@@ -22,7 +22,7 @@ use super::{Description, ReadPage, Source, SourceError};
 use crate::azure::Azure;
 use crate::config::SourceConfig;
 use crate::config::connection::Server;
-use crate::database::{Access, DatabaseError, Lent, Pool, Session, Target};
+use crate::database::{Access, Lent, Pool, Session, Target};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use fault::Faults;
@@ -30,7 +30,7 @@ use page::Reading;
 use shape::MySqlShape;
 
 /// Within the budget of a tick; a page that an index serves takes milliseconds.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct MySqlSource {
@@ -59,7 +59,7 @@ impl MySqlSource {
 
     /// A connection, and the shape that was true a moment ago.
     async fn begin(&self) -> Result<(Lent<MySql>, Arc<MySqlShape>), SourceError> {
-        let mut connection = self.pool.take().await.map_err(unopened)?;
+        let mut connection = self.pool.take().await?;
         let known = self.known().take();
         if let Some(shape) = known {
             let looked = shape.is_true(&mut connection).await;
@@ -120,15 +120,5 @@ impl Source for MySqlSource {
         let description = check::describe(&self.config, &mut connection, &shape).await?;
         connection.give_back();
         Ok(description)
-    }
-}
-
-fn unopened(error: DatabaseError) -> SourceError {
-    match error {
-        DatabaseError::Unreachable { context, cause } => {
-            SourceError::Unreachable { context, cause }
-        }
-        DatabaseError::Refused { what, remedy } => SourceError::Mismatch { what, remedy },
-        DatabaseError::Query { context, cause } => SourceError::Query { context, cause },
     }
 }

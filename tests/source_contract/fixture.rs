@@ -14,11 +14,13 @@ use dbtick::model::position::Position;
 use dbtick::source::{ReadPage, Source, SourceError};
 use serde_json::Value;
 use sqlx::mysql::MySqlConnection;
+use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, Connection as _};
 use tempfile::TempDir;
 
 use crate::support::mariadb::{self, MariaDb};
+use crate::support::postgres::{self, Postgres};
 
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 pub(crate) const MANY_BYTES: usize = 1 << 24;
@@ -27,6 +29,7 @@ pub(crate) const MANY_BYTES: usize = 1 << 24;
 pub(crate) enum Engine {
     Sqlite,
     MariaDb(MariaDb),
+    Postgres(Postgres),
 }
 
 /// A database of its own.
@@ -42,14 +45,22 @@ pub(crate) struct Fixture {
 pub(crate) enum Writer {
     Sqlite(SqliteConnection),
     MySql(MySqlConnection),
+    Postgres(PgConnection),
 }
 
 impl Engine {
+    /// Without passwords: proving one takes longer than most tests.
+    pub(crate) async fn postgres() -> Self {
+        let trusting = Postgres::with().hba("host all all 127.0.0.1/32 trust");
+        Self::Postgres(trusting.start().await)
+    }
+
     /// An empty database in which `schema` was run.
     pub(crate) async fn fixture(&self, schema: &str) -> Fixture {
         let mut fixture = match self {
             Self::Sqlite => sqlite().await,
             Self::MariaDb(server) => mariadb(server).await,
+            Self::Postgres(server) => postgres(server).await,
         };
         fixture.run(schema).await;
         fixture
@@ -60,6 +71,7 @@ impl Engine {
         match self {
             Self::Sqlite => "VARCHAR(20) COLLATE NOCASE",
             Self::MariaDb(_) => "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+            Self::Postgres(_) => "VARCHAR(20) COLLATE \"und-x-icu\"",
         }
     }
 }
@@ -94,13 +106,40 @@ async fn mariadb(server: &MariaDb) -> Fixture {
     }
 }
 
+/// A database of its own on a server that is shared.
+async fn postgres(server: &Postgres) -> Fixture {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let name = format!("d{}", MADE.fetch_add(1, Ordering::Relaxed));
+    server.database(&name).await;
+    Fixture {
+        writer: Writer::Postgres(server.connect(&name).await),
+        connection: postgres_connection(server.port, &name, postgres::USER, postgres::PASSWORD),
+        identity: format!("postgres://127.0.0.1/{name}"),
+        quote: '"',
+        _directory: None,
+    }
+}
+
 pub(crate) fn mysql_connection(
     port: u16,
     database: &str,
     user: &str,
     password: &str,
 ) -> Connection {
-    Connection::MySql(Server {
+    Connection::MySql(server(port, database, user, password))
+}
+
+pub(crate) fn postgres_connection(
+    port: u16,
+    database: &str,
+    user: &str,
+    password: &str,
+) -> Connection {
+    Connection::Postgres(server(port, database, user, password))
+}
+
+fn server(port: u16, database: &str, user: &str, password: &str) -> Server {
+    Server {
         host: "127.0.0.1".into(),
         port,
         database: database.into(),
@@ -111,7 +150,7 @@ pub(crate) fn mysql_connection(
             roots: None,
         },
         connect_timeout: None,
-    })
+    }
 }
 
 impl Fixture {
@@ -120,6 +159,7 @@ impl Fixture {
         let ran = match &mut self.writer {
             Writer::Sqlite(writer) => statements.execute(writer).await.map(drop),
             Writer::MySql(writer) => statements.execute(writer).await.map(drop),
+            Writer::Postgres(writer) => statements.execute(writer).await.map(drop),
         };
         ran.unwrap_or_else(|error| panic!("{error}: {sql}"));
     }
@@ -129,6 +169,7 @@ impl Fixture {
         match &mut self.writer {
             Writer::Sqlite(writer) => sqlx::query_scalar(sql).fetch_one(writer).await,
             Writer::MySql(writer) => sqlx::query_scalar(sql).fetch_one(writer).await,
+            Writer::Postgres(writer) => sqlx::query_scalar(sql).fetch_one(writer).await,
         }
         .unwrap()
     }
@@ -137,7 +178,7 @@ impl Fixture {
     pub(crate) fn mysql(&mut self) -> &mut MySqlConnection {
         match &mut self.writer {
             Writer::MySql(writer) => writer,
-            Writer::Sqlite(_) => unreachable!("the fixture is one of SQLite"),
+            Writer::Sqlite(_) | Writer::Postgres(_) => unreachable!("another database"),
         }
     }
 

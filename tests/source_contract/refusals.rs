@@ -2,14 +2,13 @@
 
 use dbtick::config::{Rows, SourceConfig};
 
-use crate::fixture::{Engine, failure, open};
+use crate::fixture::{Engine, Fixture, failure, open};
 
 const SCHEMA: &str =
     "CREATE TABLE canary (id INTEGER PRIMARY KEY, updated_at VARCHAR(30) NOT NULL, r INT);
     INSERT INTO canary VALUES (1, '2026-01-01', 1)";
 
-async fn check(engine: &Engine, change: impl FnOnce(&mut SourceConfig), expect: &str) {
-    let mut fixture = engine.fixture(SCHEMA).await;
+async fn check(fixture: &mut Fixture, change: impl FnOnce(&mut SourceConfig), expect: &str) {
     let mut config = fixture.table("canary", &["updated_at"], &["id"]);
     change(&mut config);
     let found = failure(&config).await;
@@ -29,20 +28,21 @@ fn query(text: &str) -> Rows {
 }
 
 pub(crate) async fn names_that_do_not_exist_are_named_exactly(engine: &Engine) {
+    let fixture = &mut engine.fixture(SCHEMA).await;
     check(
-        engine,
+        fixture,
         |config| config.rows = table("canry"),
         "table \"canry\" does not exist in the database; did you mean \"canary\"?",
     )
     .await;
     check(
-        engine,
+        fixture,
         |config| config.cursor = vec!["updated_att".into()],
         "column \"updated_att\" does not exist in the source; did you mean \"updated_at\"?",
     )
     .await;
     check(
-        engine,
+        fixture,
         |config| config.key = vec!["zz".into()],
         "there is \"id\", \"updated_at\", \"r\"",
     )
@@ -56,9 +56,9 @@ pub(crate) async fn names_that_do_not_exist_are_named_exactly(engine: &Engine) {
         "'",
     ] {
         let expect = format!("\"{hostile}\" does not exist");
-        check(engine, |config| config.rows = table(hostile), &expect).await;
+        check(fixture, |config| config.rows = table(hostile), &expect).await;
         check(
-            engine,
+            fixture,
             |config| config.columns = Some(vec![hostile.into()]),
             &expect,
         )
@@ -67,20 +67,21 @@ pub(crate) async fn names_that_do_not_exist_are_named_exactly(engine: &Engine) {
 }
 
 pub(crate) async fn a_write_in_a_query_or_filter_fails(engine: &Engine) {
+    let fixture = &mut engine.fixture(SCHEMA).await;
     check(
-        engine,
+        fixture,
         |config| config.rows = query("SELECT * FROM canary; DELETE FROM canary"),
         "source.query has more than one statement",
     )
     .await;
     check(
-        engine,
+        fixture,
         |config| config.rows = query("DELETE FROM canary RETURNING *"),
         "query failed",
     )
     .await;
     check(
-        engine,
+        fixture,
         |config| config.filter = Some("1); DELETE FROM canary; --".into()),
         "source.filter has",
     )

@@ -17,7 +17,7 @@ fn keyset_of(
             schema: "main".into(),
             table: "t".into(),
         },
-        filter: filter.map(|filter| Fragment::parse(filter).unwrap()),
+        filter: filter.map(|filter| Fragment::parse(dialect, filter).unwrap()),
         columns: columns
             .iter()
             .map(|&name| Column {

@@ -95,11 +95,9 @@ impl Kind {
         match (self, wire.name()) {
             (_, "NULL") => true,
             (Self::Integer { .. }, "YEAR") => true,
-            (Self::Integer { unsigned: expected }, name) => {
-                is_small_integer(name) && unsigned == expected
-            }
-            (Self::Wide { unsigned: expected }, "BIGINT" | "BIGINT UNSIGNED") => {
-                unsigned == expected
+            // What an expression in a view arrives as may be wider than the catalogue says.
+            (Self::Integer { unsigned: sign } | Self::Wide { unsigned: sign }, name) => {
+                is_integer(name) && sign == unsigned
             }
             (Self::Decimal, "DECIMAL")
             | (Self::Float, "FLOAT")
@@ -272,11 +270,11 @@ fn is_geometry(data_type: &str) -> bool {
     )
 }
 
-fn is_small_integer(name: &str) -> bool {
+fn is_integer(name: &str) -> bool {
     let name = name.strip_suffix(" UNSIGNED").unwrap_or(name);
     matches!(
         name,
-        "BOOLEAN" | "TINYINT" | "SMALLINT" | "MEDIUMINT" | "INT"
+        "BOOLEAN" | "TINYINT" | "SMALLINT" | "MEDIUMINT" | "INT" | "BIGINT"
     )
 }
 

@@ -76,15 +76,18 @@ impl Reading<'_> {
         let codec = &self.shape.shape.codec;
         let mut first = true;
         let rows = query.fetch(&mut *self.connection).and_then(move |row| {
-            let takes = !std::mem::take(&mut first) || codec.takes(&row);
-            let checked = takes.then_some(row);
-            std::future::ready(checked.ok_or_else(|| sqlx::Error::Decode(Box::new(Changed))))
+            let checked = match std::mem::take(&mut first) {
+                true => codec.check(&row),
+                false => Ok(()),
+            };
+            std::future::ready(checked.map(|()| row))
         });
         let faults = self.faults;
         let explain = move |doing, error| faults.of(doing, error);
         let mut page = pager::fill(&self.shape.shape, rows, writer, max_wait, &explain).await?;
-        // Rows up to the edge may be gone by now; what is behind it was not looked at.
-        page.end &= !to_edge;
+        // What is behind the edge was not looked at. If all rows up to it are gone by now, the next
+        // tick does.
+        page.end &= !to_edge || page.page.is_empty();
         Ok(page)
     }
 
@@ -115,13 +118,11 @@ impl Reading<'_> {
         };
         let shape = &self.shape.shape;
         let order = shape.keyset.order.iter().take(shape.keyset.leading());
-        let changed = || failed(sqlx::Error::Decode(Box::new(Changed)));
         order
             .enumerate()
             .map(|(at, &column)| {
-                if !self.shape.typed(column).kind.takes(type_of(&row, at)) {
-                    return Err(changed());
-                }
+                let typed = self.shape.typed(column);
+                typed.check(&row, at).map_err(failed)?;
                 let scalar = shape.codec.scalar_at(&row, at, column);
                 scalar.map_err(|unplaced| match unplaced {
                     Unplaced::Null { column } => Stopped::Null { column },
@@ -158,12 +159,13 @@ impl Reading<'_> {
             return match to_edge {
                 false => Ok(None),
                 // It was there a moment ago.
-                true => Err(failed(sqlx::Error::Decode(Box::new(Changed)))),
+                true => {
+                    let gone = Changed("the last row is gone".into());
+                    Err(failed(sqlx::Error::Decode(Box::new(gone))))
+                }
             };
         };
-        if !self.shape.shape.codec.takes(&row) {
-            return Err(failed(sqlx::Error::Decode(Box::new(Changed))));
-        }
+        self.shape.shape.codec.check(&row).map_err(failed)?;
         let faults = self.faults;
         let explain = move |doing, error| faults.of(doing, error);
         pager::placed(&self.shape.shape, &row, &explain).map(Some)
@@ -258,10 +260,6 @@ fn bind(query: Query, order: Order, scalar: &Scalar) -> Query {
         Scalar::Text(text) => query.bind(text.clone()),
         Scalar::Bytes(bytes) => query.bind(bytes.clone()),
     }
-}
-
-fn type_of(row: &MySqlRow, column: usize) -> &sqlx::mysql::MySqlTypeInfo {
-    sqlx::Column::type_info(&row.columns()[column])
 }
 
 fn too_long(column: &str) -> SourceError {

@@ -1,10 +1,10 @@
 //! The configuration, verified against the catalogue: from here on every name exists.
 
-use sqlx::Row;
 use sqlx::mysql::{MySqlConnection, MySqlRow};
+use sqlx::{Column as _, Row};
 
 use super::catalogue::{self, Described, Index, Server, Table};
-use super::fault::Faults;
+use super::fault::{Changed, Faults};
 use super::kind::{self, Kind, Order};
 use super::value::Value;
 use crate::config::{Deletes, NullPolicy, Rows, SourceConfig};
@@ -79,7 +79,7 @@ impl MySqlShape {
                 (from, Some((found, indexes)), known)
             }
             Rows::Query(query) => {
-                let query = Fragment::of_setting("source.query", query)?;
+                let query = Fragment::of_setting(Dialect::MySql, "source.query", query)?;
                 let columns = catalogue::query_columns(connection, &server, query.sql())
                     .await
                     .map_err(|error| faults.of("source.query", error))?;
@@ -175,7 +175,7 @@ fn keyset(
         dialect: Dialect::MySql,
         from,
         filter: filter
-            .map(|text| Fragment::of_setting("source.filter", text))
+            .map(|text| Fragment::of_setting(Dialect::MySql, "source.filter", text))
             .transpose()?,
         columns: selection.taken.iter().map(Typed::column).collect(),
         order,
@@ -224,6 +224,20 @@ impl Typed {
         }
     }
 
+    /// Whether what arrives can be read as what was announced.
+    pub(super) fn check(&self, row: &MySqlRow, at: usize) -> Result<(), sqlx::Error> {
+        let arriving = row.try_column(at)?.type_info();
+        if self.kind.takes(arriving) {
+            return Ok(());
+        }
+        let Described {
+            name, column_type, ..
+        } = &self.described;
+        let name = shown(name);
+        let text = format!("column {name} is {column_type}, and {arriving} arrived");
+        Err(sqlx::Error::Decode(Box::new(Changed(text))))
+    }
+
     fn column(&self) -> Column {
         let described = &self.described;
         Column {
@@ -251,14 +265,9 @@ impl Named for Typed {
 
 impl MySqlCodec {
     /// The first row of an answer tells whether all of it is what the catalogue announced.
-    pub(super) fn takes(&self, row: &MySqlRow) -> bool {
-        let arriving = row.columns();
-        // A mark of tombstones may stand behind them.
-        arriving.len() >= self.columns.len()
-            && arriving
-                .iter()
-                .zip(&self.columns)
-                .all(|(arriving, column)| column.kind.takes(sqlx::Column::type_info(arriving)))
+    pub(super) fn check(&self, row: &MySqlRow) -> Result<(), sqlx::Error> {
+        let mut columns = self.columns.iter().enumerate();
+        columns.try_for_each(|(at, column)| column.check(row, at))
     }
 
     /// The value of a column that was selected at another place.

@@ -6,9 +6,9 @@ use sqlx::sqlite::SqliteConnection;
 use super::fault::Faults;
 use super::page::Reading;
 use super::shape::SqliteShape;
-use crate::config::{NullPolicy, Rows, SourceConfig};
+use crate::config::SourceConfig;
 use crate::model::position::{CursorKind, Scalar};
-use crate::source::names::shown;
+use crate::source::findings::{self, finding};
 use crate::source::{Description, Finding, Grade, SourceError};
 
 pub(super) async fn describe(
@@ -37,20 +37,13 @@ pub(super) async fn describe(
     let server = format!("SQLite {version}");
     let mut findings = vec![
         finding(Grade::Pass, "server", server.clone()),
-        finding(
-            Grade::Pass,
-            "columns",
-            format!(
-                "{} delivered; all that are named exist",
-                shape.shape.delivered
-            ),
-        ),
-        nulls(config.nulls, shape),
+        findings::columns(shape.shape.delivered),
+        nulls(config, shape),
         unique(shape),
         index(shape, &plan),
     ];
     findings.extend(late(shape, kind));
-    findings.extend(query_words(config));
+    findings.extend(findings::query_words(config));
     findings.extend(
         last.err()
             .map(|error| finding(Grade::Fail, "last row", error.to_string())),
@@ -84,32 +77,13 @@ pub(super) fn is_served(plan: &[String]) -> bool {
         .any(|step| step.starts_with("SCAN") || step.contains("TEMP B-TREE"))
 }
 
-fn finding(grade: Grade, subject: &'static str, text: String) -> Finding {
-    Finding {
-        grade,
-        subject,
-        text,
-    }
-}
-
-fn nulls(policy: NullPolicy, shape: &SqliteShape) -> Finding {
-    let nullable: Vec<_> = shape
-        .shape
-        .keyset
-        .order
-        .iter()
-        .filter(|column| shape.declared(**column).nullable)
-        .map(|column| shown(shape.shape.name(*column)))
-        .collect();
-    if nullable.is_empty() {
-        return finding(Grade::Pass, "nulls", "cursor and key are never NULL".into());
-    }
-    let names = nullable.join(", ");
-    let text = match policy {
-        NullPolicy::Fail => format!("{names} can be NULL; a row with NULL there stops the poller"),
-        NullPolicy::Ignore => format!("{names} can be NULL; rows with NULL there are left out"),
-    };
-    finding(Grade::Warn, "nulls", text)
+fn nulls(config: &SourceConfig, shape: &SqliteShape) -> Finding {
+    let order = shape.shape.keyset.order.iter();
+    let nullable = order.filter(|column| shape.declared(**column).nullable);
+    findings::nulls(
+        config.nulls,
+        nullable.map(|column| shape.shape.name(*column)),
+    )
 }
 
 fn unique(shape: &SqliteShape) -> Finding {
@@ -125,18 +99,7 @@ fn unique(shape: &SqliteShape) -> Finding {
         .iter()
         .flat_map(|table| &table.unique)
         .any(|unique| unique.iter().all(|column| names.contains(&column.as_str())));
-    if proven {
-        return finding(
-            Grade::Pass,
-            "key",
-            "no two rows share cursor and key".into(),
-        );
-    }
-    finding(
-        Grade::Warn,
-        "key",
-        "nothing in the schema keeps two rows from sharing cursor and key; the poller stops at the first two that do".into(),
-    )
+    findings::unique(proven)
 }
 
 fn index(shape: &SqliteShape, plan: &[String]) -> Finding {
@@ -161,28 +124,6 @@ fn index(shape: &SqliteShape, plan: &[String]) -> Finding {
     )
 }
 
-/// Words in a query that do not go with paging; a guess by the text alone, so never a failure.
-fn query_words(config: &SourceConfig) -> Vec<Finding> {
-    let Rows::Query(query) = &config.rows else {
-        return Vec::new();
-    };
-    let words: Vec<String> = query
-        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .map(str::to_ascii_uppercase)
-        .collect();
-    let has = |word: &str| words.iter().any(|found| found == word);
-    let mut findings = Vec::new();
-    if has("LIMIT") {
-        let text = "a LIMIT in the query applies before paging: rows beyond it are never seen";
-        findings.push(finding(Grade::Warn, "query", text.into()));
-    }
-    if has("UNION") {
-        let text = "cursor and key must have one declared type in every part of a UNION; use CAST";
-        findings.push(finding(Grade::Warn, "query", text.into()));
-    }
-    findings
-}
-
 /// SQLite has one writer at a time, so only cursors drawn outside the write lock come late.
 fn late(shape: &SqliteShape, kind: CursorKind) -> Option<Finding> {
     let [cursor] = shape.shape.cursor.as_slice() else {
@@ -196,9 +137,7 @@ fn late(shape: &SqliteShape, kind: CursorKind) -> Option<Finding> {
         CursorKind::Timestamp | CursorKind::LocalTimestamp => format!(
             "rows that share the newest timestamp and are committed later with a smaller key are not seen{zone}"
         ),
-        CursorKind::Text => {
-            "text is ordered by its bytes, so '10' comes before '9' and 'B' before 'a'; a row whose cursor sorts below the checkpoint is not seen".into()
-        }
+        CursorKind::Text => findings::TEXT_ORDER.into(),
         _ if shape.declared(*cursor).is_rowid
             && shape.table.as_ref().is_some_and(|table| !table.autoincrement) =>
         {

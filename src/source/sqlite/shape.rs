@@ -51,7 +51,7 @@ impl SqliteShape {
                 (from, Some(found), columns)
             }
             Rows::Query(query) => {
-                let query = Fragment::of_setting("source.query", query)?;
+                let query = Fragment::of_setting(Dialect::Sqlite, "source.query", query)?;
                 let columns = catalogue::query_columns(connection, query.sql())
                     .await
                     .map_err(|error| faults.of("source.query", error))?;
@@ -85,7 +85,7 @@ impl SqliteShape {
             dialect: Dialect::Sqlite,
             from,
             filter: filter
-                .map(|text| Fragment::of_setting("source.filter", text))
+                .map(|text| Fragment::of_setting(Dialect::Sqlite, "source.filter", text))
                 .transpose()?,
             columns: selection.taken.iter().map(column).collect(),
             order,

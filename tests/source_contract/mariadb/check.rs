@@ -86,6 +86,8 @@ async fn engines_replicas_queries_and_readers_are_told_apart() {
     server
         .sql(
             "CREATE TABLE t (id INT PRIMARY KEY) ENGINE=MyISAM; CREATE VIEW v AS SELECT * FROM t;
+             CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u SELECT seq FROM seq_1_to_1000; ANALYZE TABLE u;
+             CREATE VIEW w AS SELECT id, id + 0 AS n FROM u;
              CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'pw';
              GRANT SELECT, SHOW VIEW ON main.* TO reader@'127.0.0.1'; SET GLOBAL read_only = 1",
         )
@@ -110,7 +112,11 @@ async fn engines_replicas_queries_and_readers_are_told_apart() {
         let found = describe(&reader(fixture.query(query, &["id"], &["id"]))).await;
         assert_finding(&found, "query", Grade::Warn, word);
     }
-    let found = describe(&reader(fixture.query("SELECT id FROM t", &["id"], &["id"]))).await;
+    let found = describe(&reader(fixture.query("SELECT id FROM u", &["id"], &["id"]))).await;
     assert!(texts(&found, "query", Grade::Warn).is_empty());
     assert_finding(&found, "index", Grade::Pass, "PRIMARY");
+    let found = describe(&reader(fixture.table("w", &["id"], &["id"]))).await;
+    assert_finding(&found, "index", Grade::Pass, "PRIMARY");
+    let found = describe(&reader(fixture.table("w", &["n"], &["id"]))).await;
+    assert_finding(&found, "index", Grade::Warn, "tables behind it");
 }

@@ -1,0 +1,141 @@
+//! PostgreSQL: tables, views and queries of a server, read in a session that cannot write.
+//!
+//! The catalogue is looked at before each read. What changes between that look and the read shows
+//! in the types of the answer, and the read is begun again by the caller.
+
+mod catalogue;
+mod check;
+mod fault;
+mod kind;
+mod page;
+mod shape;
+mod value;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::Connection as _;
+use sqlx::Postgres;
+use sqlx::postgres::PgConnection;
+
+use super::{Description, ReadPage, Source, SourceError};
+use crate::azure::Azure;
+use crate::config::connection::Server;
+use crate::config::{Rows, SourceConfig};
+use crate::database::{Access, Lent, Pool, Session, Target};
+use crate::model::page::PageWriter;
+use crate::model::position::{Position, Scalar};
+use fault::{Faults, lifted};
+use page::Reading;
+use shape::PostgresShape;
+
+/// A page with an index takes milliseconds; without one, a tick must still end in its time.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub struct PostgresSource {
+    config: SourceConfig,
+    pool: Pool<Postgres>,
+    shape: Mutex<Option<Arc<PostgresShape>>>,
+}
+
+impl PostgresSource {
+    /// Opens nothing yet.
+    #[must_use]
+    pub fn new(config: SourceConfig, server: &Server, azure: &Azure) -> Self {
+        let application = match &config.rows {
+            Rows::Table { table, .. } => format!("dbtick/{table}"),
+            Rows::Query(_) => "dbtick".to_owned(),
+        };
+        let session = Session {
+            application: application.replace('\0', ""),
+            access: Access::Read,
+            statement_timeout: STATEMENT_TIMEOUT,
+        };
+        let target = Target::new(
+            config.connection_name.clone(),
+            server.clone(),
+            session,
+            azure,
+        );
+        Self {
+            config,
+            pool: Pool::new(target),
+            shape: Mutex::default(),
+        }
+    }
+
+    /// A connection, and the shape that was true a moment ago.
+    async fn begin(&self) -> Result<(Lent<Postgres>, Arc<PostgresShape>), SourceError> {
+        let mut connection = self.pool.take().await.map_err(lifted)?;
+        let shape = self.shape(&mut connection).await?;
+        Ok((connection, shape))
+    }
+
+    async fn shape(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<Arc<PostgresShape>, SourceError> {
+        let faults = Faults::of(&self.config);
+        let failed = |error| faults.explain("reading the catalogue", error);
+        let known = self.known().clone();
+        if let Some(shape) = known {
+            if shape.is_current(connection).await.map_err(failed)? {
+                return Ok(shape);
+            }
+            *self.known() = None;
+        }
+        // Descriptions of queries among them.
+        connection.clear_cached_statements().await.map_err(failed)?;
+        let shape = Arc::new(PostgresShape::load(&self.config, connection).await?);
+        *self.known() = Some(Arc::clone(&shape));
+        Ok(shape)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Arc<PostgresShape>>> {
+        self.shape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Source for PostgresSource {
+    async fn read(
+        &self,
+        after: Option<&Position>,
+        writer: PageWriter,
+        max_wait: Duration,
+    ) -> Result<ReadPage, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let index = shape.shape.keyset.index(|_| false);
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: Faults::of(&self.config).wanting(index.as_deref()),
+        };
+        let page = reading.page(after, writer, max_wait).await?;
+        // Rows that did not fit are still on their way; whoever takes the connection next passes
+        // them over before it is used.
+        connection.give_back();
+        Ok(page)
+    }
+
+    async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: Faults::of(&self.config),
+        };
+        let last = reading.last(below).await?;
+        connection.give_back();
+        Ok(last)
+    }
+
+    async fn describe(&self) -> Result<Description, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let described = check::describe(&self.config, &mut connection, &shape).await?;
+        connection.give_back();
+        Ok(described)
+    }
+}
