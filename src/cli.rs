@@ -51,17 +51,11 @@ enum Command {
     Init(init::Init),
     /// Parse, connect and grade every poller of an app
     Check(check::Check),
-    /// Show the kept checkpoints of a poller
     History(history::History),
-    /// Bring a poller back to a kept checkpoint
     Rollback(rollback::Rollback),
-    /// Move a poller: to the beginning, to a file, to a cursor and key
     Reset(reset::Reset),
-    /// Keep the checkpoint although the source has changed
     Adopt(adopt::Adopt),
-    /// Begin a new poller at the checkpoint of another
     Clone(clone::Clone),
-    /// Save the state document of a poller, or put it back
     State(state::State),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),

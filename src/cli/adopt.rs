@@ -18,12 +18,11 @@ use crate::tick::Poller;
 use crate::tick::operate::{Found, Otherwise};
 use crate::tick::report::TickError;
 
-/// Accepts a changed source (connection, table, query, filter, type of a key) and keeps the
-/// checkpoint.
+/// Keep the checkpoint although the source has changed
 ///
-/// For when the same rows are meant: a moved database, a renamed table, a filter that lets more
+/// For another connection, table, query, filter or type of a key when the same rows are meant: a moved database, a renamed table, a filter that lets more
 /// through from now on. Rows below the checkpoint are not read again. Another cursor or key is
-/// another order: that needs `dbtick reset` or `dbtick clone`.
+/// another order: that needs `dbtick reset`.
 #[derive(Debug, Args)]
 pub(super) struct Adopt {
     #[command(flatten)]

@@ -13,9 +13,9 @@ use crate::store::StoreKey;
 use crate::tick::Poller;
 use crate::tick::operate::{Found, Operated};
 
-/// Makes the state document of a new poller, at the checkpoint of this one, with its own lease.
+/// Begin a new poller at the checkpoint of another
 ///
-/// For a second receiver that shall not begin at the beginning, or for a poller under a new name.
+/// Makes the state document of the new one, with its own lease. For a second receiver that shall not begin at the beginning, or for a poller under a new name.
 /// One of the two must be in the app. The original is not touched. Events of the new poller have
 /// other ids than those of the original, because its name is part of them.
 #[derive(Debug, Args)]

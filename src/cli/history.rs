@@ -16,9 +16,9 @@ use crate::model::state::StateDocument;
 use crate::model::transitions::Refusal;
 use crate::tick::operate::Found;
 
-/// Shows the kept checkpoints of a poller: dense for the last minutes, sparse for the last weeks.
+/// Show the kept checkpoints of a poller, and who moved it
 ///
-/// `dbtick rollback POLLER --to VERSION` brings one back.
+/// Dense for the last minutes, sparse for the last weeks. `dbtick rollback POLLER --to VERSION` brings one back.
 #[derive(Debug, Args)]
 pub(super) struct History {
     #[command(flatten)]

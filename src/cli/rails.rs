@@ -24,6 +24,8 @@ use crate::tick::report::TickError;
 /// An audit trail is no place for essays.
 const LONGEST_REASON: usize = 500;
 
+const OLD_SOURCE: &str = "put the old source back into function.json";
+
 #[derive(Debug, Args)]
 pub(super) struct Rails {
     /// Do not ask for the poller's name
@@ -33,8 +35,8 @@ pub(super) struct Rails {
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
     /// Why; kept in the audit trail of the state document
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    reason: String,
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
     /// Print JSON, one object
     #[arg(long)]
     pub(super) json: bool,
@@ -65,13 +67,14 @@ pub(super) struct Rows {
 
 impl Rails {
     pub(super) fn operator(&self, opened: &Opened) -> Result<Operator, Problem> {
-        if self.reason.chars().count() > LONGEST_REASON {
+        let why = self.reason.as_deref().unwrap_or_default();
+        if why.chars().count() > LONGEST_REASON {
             let text = format!("--reason is longer than {LONGEST_REASON} characters");
             return Err(Problem::usage(text));
         }
         Ok(Operator {
             who: opened.who.clone(),
-            why: self.reason.replace(char::is_control, " "),
+            why: why.replace(char::is_control, " "),
             id: format!("{:032x}", SystemClock.random()),
         })
     }
@@ -91,14 +94,21 @@ impl Rails {
             Some(refusal) => return Err(OperateError::from(refusal).into()),
             None => {}
         }
-        let begins = !matches!(poller.found().await?, Found::Document(_));
+        let before = poller.found().await?;
         if !self.agreed(&plan, &poller.name)? {
             return Ok(());
         }
         let operated = poller.operate(by, otherwise, order).await?;
-        let undo = match begins {
-            true => None,
-            false => self.undo(place, poller, &operated),
+        let undo = match &before {
+            // What is adopted is the definition, and that is not in the history.
+            Found::Document(before)
+                if plan.what == "adopt" && before.source_fingerprint != poller.fingerprint =>
+            {
+                let command = self.command(place, "adopt", &poller.name, "");
+                Some(format!("{OLD_SOURCE}, then {command}"))
+            }
+            Found::Document(_) => self.undo(place, poller, &operated),
+            Found::Nothing { .. } | Found::Refused { .. } => None,
         };
         self.report(plan, &operated, undo);
         Ok(())
@@ -163,17 +173,19 @@ impl Rails {
 
     fn undo(&self, place: &AppPlace, poller: &Poller, operated: &Operated) -> Option<String> {
         let version = operated.undo()?;
-        let arguments = place.arguments();
-        let yes = if self.yes { " --yes" } else { "" };
-        let command = format!(
-            "dbtick rollback {} --to {version}{arguments}{yes}",
-            poller.name
-        );
+        let to = format!(" --to {version}");
+        let command = self.command(place, "rollback", &poller.name, &to);
         let kept = operated.document.kept(version)?;
         Some(match kept.source == short(&poller.fingerprint) {
             true => command,
-            false => format!("put the old source back into function.json, then {command}"),
+            false => format!("{OLD_SOURCE}, then {command}"),
         })
+    }
+
+    fn command(&self, place: &AppPlace, verb: &str, poller: &str, more: &str) -> String {
+        let arguments = place.arguments();
+        let yes = if self.yes { " --yes" } else { "" };
+        format!("dbtick {verb} {poller}{more}{arguments}{yes}")
     }
 }
 

@@ -16,9 +16,9 @@ use crate::model::transitions::Order;
 use crate::tick::Poller;
 use crate::tick::operate::{Found, Otherwise};
 
-/// Moves a poller to any place; the next tick goes on with the rows behind it.
+/// Move a poller: to the beginning, to a file, to a cursor and key
 ///
-/// Also the way on when the state document is gone, or is refused, or when the source has changed.
+/// The next tick goes on with the rows behind that place. Also the way on when the state document is gone, or is refused, or when the source has changed.
 /// What was delivered above the checkpoint and the count of failed attempts are forgotten.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("place").required(true).args(["to", "to_file", "to_cursor"]))]

@@ -11,7 +11,9 @@ use crate::model::history::short;
 use crate::model::transitions::{Order, Refusal};
 use crate::tick::operate::{Found, Otherwise};
 
-/// Moves a poller to a version that `dbtick history` lists, its schema with it.
+/// Bring a poller back to a kept checkpoint
+///
+/// To any version that `dbtick history` lists, its schema with it; the rows behind it come again.
 #[derive(Debug, Args)]
 pub(super) struct Rollback {
     #[command(flatten)]

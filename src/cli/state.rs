@@ -17,7 +17,7 @@ use crate::model::transitions::Order;
 use crate::tick::Poller;
 use crate::tick::operate::Found;
 
-/// Saves the state document of a poller to a file, or puts a saved one back.
+/// Save the state document of a poller to a file, or put it back
 #[derive(Debug, Args)]
 pub(super) struct State {
     #[command(subcommand)]
@@ -26,13 +26,13 @@ pub(super) struct State {
 
 #[derive(Debug, Subcommand)]
 enum StateCommand {
-    /// Write the document to a file, or to stdout
     Export(Export),
-    /// Put a saved document in the place of the present one
     Import(Import),
 }
 
-/// Writes the document as it stands, also one that is refused.
+/// Write the document to a file, or to stdout
+///
+/// As it stands, also one that is refused.
 #[derive(Debug, Args)]
 struct Export {
     #[command(flatten)]
@@ -41,9 +41,9 @@ struct Export {
     file: Option<PathBuf>,
 }
 
-/// Restores checkpoint, schema and delivered rows of a saved document, with a free lease.
+/// Put a saved document in the place of the present one
 ///
-/// Also the way on when the document is gone, or is refused.
+/// Restores its checkpoint, schema and delivered rows, with a free lease. Also the way on when the document is gone, or is refused.
 #[derive(Debug, Args)]
 struct Import {
     #[command(flatten)]

@@ -35,6 +35,8 @@ async fn a_changed_source_is_told_by_what_changed_and_adopted() {
         "{text}"
     );
     assert!(text.contains("2 rows to deliver"), "{text}");
+    let undo = "undo: put the old source back into function.json, then dbtick adopt orders --yes";
+    assert!(text.contains(undo), "{text}");
     drain(&handler).await;
     assert_eq!(deliveries(&world), [1; 6]);
     let nothing = run(&world, &["adopt", "orders", "--yes"]);
