@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Reader, connection};
 use crate::config::fault::Place;
 use crate::config::raw::{self, Names};
-use crate::config::{Connection, NullPolicy, Rows, SourceConfig, Start};
+use crate::config::{NullPolicy, Rows, SourceConfig, Start};
 
 pub(super) fn source(
     reader: &mut Reader<'_>,
@@ -29,17 +29,6 @@ pub(super) fn source(
     let key = reader.names(&at.key("key"), key);
     let columns = columns.map(|names| reader.names(&at.key("columns"), Names::Many(names)));
     let connection = connection?;
-    if matches!(connection.connection, Connection::Postgres(_)) {
-        reader.faults.add(
-            &at.key("connection"),
-            format!(
-                "PostgreSQL sources are not available in this version: {}",
-                connection.name
-            ),
-            "use SQLite, MySQL or MariaDB",
-        );
-        return None;
-    }
     Some(SourceConfig {
         connection_name: connection.name,
         connection_identity: connection.identity,
