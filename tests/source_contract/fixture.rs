@@ -176,7 +176,7 @@ impl Fixture {
     pub(crate) fn mysql(&mut self) -> &mut MySqlConnection {
         match &mut self.writer {
             Writer::MySql(writer) => writer,
-            Writer::Sqlite(_) => unreachable!("the fixture is one of SQLite"),
+            _ => unreachable!("the fixture is one of another database"),
         }
     }
 

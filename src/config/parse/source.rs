@@ -29,17 +29,6 @@ pub(super) fn source(
     let key = reader.names(&at.key("key"), key);
     let columns = columns.map(|names| reader.names(&at.key("columns"), Names::Many(names)));
     let connection = connection?;
-    if matches!(connection.connection, Connection::Postgres(_)) {
-        reader.faults.add(
-            &at.key("connection"),
-            format!(
-                "PostgreSQL sources are not available in this version: {}",
-                connection.name
-            ),
-            "use SQLite, MySQL or MariaDB",
-        );
-        return None;
-    }
     Some(SourceConfig {
         connection_name: connection.name,
         connection_identity: connection.identity,
