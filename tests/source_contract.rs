@@ -49,8 +49,7 @@ macro_rules! every_source_keeps {
         mod postgres {
             #[tokio::test]
             async fn every_promise_is_kept() {
-                let server = super::support::postgres::Postgres::start().await;
-                let engine = super::Engine::Postgres(server);
+                let engine = super::Engine::postgres().await;
                 $(
                     eprintln!("{}", stringify!($promise));
                     super::$promise(&engine).await;

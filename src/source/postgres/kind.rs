@@ -12,6 +12,7 @@ pub(super) enum Kind {
     Int4,
     Int8,
     Oid,
+    /// Selected as text: sqlx does not know its number.
     Xid8,
     Float4,
     Float8,
@@ -72,6 +73,7 @@ const TEXT_ARRAY: u32 = 1009;
 const NUMERIC: u32 = 1700;
 const MONEY: u32 = 790;
 const BIT: u32 = 1560;
+const XID8: u32 = 5069;
 
 /// Types from here on are made by users and extensions.
 const FIRST_OF_USERS: u32 = 16_384;
@@ -99,7 +101,6 @@ fn native(oid: u32) -> Option<Kind> {
         NUMERIC => Kind::Numeric,
         2950 => Kind::Uuid,
         3802 => Kind::Jsonb,
-        5069 => Kind::Xid8,
         _ => return None,
     })
 }
@@ -137,6 +138,7 @@ impl Type {
             (Some(kind), oid) => plain(kind, "", oid),
             // Its own text has the signs of the session's locale.
             (None, MONEY) => plain(Kind::Numeric, "::numeric", NUMERIC),
+            (None, XID8) => plain(Kind::Xid8, "::text", TEXT),
             (None, BIT) if self.modifier == 1 => plain(Kind::Bit, "::text", TEXT),
             (None, _) => plain(Kind::Text, "::text", TEXT),
         }
@@ -171,6 +173,9 @@ impl Type {
         if self.element.is_some() {
             return Err("take a column with one value");
         }
+        if self.oid == XID8 {
+            return Ok(of(ScalarType::Integer, "xid8"));
+        }
         let Some(kind) = native(self.oid) else {
             return Err("cast it in source.query to one of them, or take another column");
         };
@@ -179,7 +184,6 @@ impl Type {
             Kind::Int4 => of(ScalarType::Integer, "int4"),
             Kind::Int8 => of(ScalarType::Integer, "int8"),
             Kind::Oid => of(ScalarType::Integer, "oid"),
-            Kind::Xid8 => of(ScalarType::Integer, "xid8"),
             Kind::Float4 => of(ScalarType::Float, "float4"),
             Kind::Float8 => of(ScalarType::Float, "float8"),
             Kind::Numeric => of(ScalarType::Decimal, "numeric"),
@@ -193,6 +197,7 @@ impl Type {
             Kind::Date => of(ScalarType::Moment(MomentKind::Date), "date"),
             Kind::Bool
             | Kind::Bit
+            | Kind::Xid8
             | Kind::Time
             | Kind::Timetz
             | Kind::Interval
@@ -214,7 +219,6 @@ impl Kind {
             Self::Int4 => ("::int4[]", 1007),
             Self::Int8 => ("::int8[]", 1016),
             Self::Oid => ("::oid[]", 1028),
-            Self::Xid8 => ("::xid8[]", 271),
             Self::Float4 => ("::float4[]", 1021),
             Self::Float8 => ("::float8[]", 1022),
             Self::Numeric => ("::numeric[]", 1231),
@@ -228,7 +232,7 @@ impl Kind {
             Self::Interval => ("::interval[]", 1187),
             Self::Json => ("::json[]", 199),
             Self::Jsonb => ("::jsonb[]", 3807),
-            Self::Text | Self::Bit => ("::text[]", TEXT_ARRAY),
+            Self::Text | Self::Bit | Self::Xid8 => ("::text[]", TEXT_ARRAY),
         }
     }
 

@@ -38,10 +38,11 @@ impl Kind {
             Self::Bool => bytes.len() == 1,
             Self::Int2 => bytes.len() == 2,
             Self::Int4 | Self::Oid | Self::Float4 | Self::Date => bytes.len() == 4,
-            Self::Int8 | Self::Xid8 | Self::Float8 | Self::Time => bytes.len() == 8,
+            Self::Int8 | Self::Float8 | Self::Time => bytes.len() == 8,
             Self::Timestamp | Self::Timestamptz => bytes.len() == 8,
             Self::Timetz => bytes.len() == 12,
             Self::Interval | Self::Uuid => bytes.len() == 16,
+            Self::Xid8 => digits(bytes).is_some(),
             Self::Numeric => numeric::fits(bytes),
             Self::Jsonb => bytes.first() == Some(&JSONB_VERSION),
             Self::Text | Self::Padded | Self::Bytea | Self::Json | Self::Bit => true,
@@ -56,7 +57,7 @@ impl Kind {
             Self::Int4 => json::integer(i32::from_be_bytes(fixed(bytes)), out),
             Self::Oid => json::integer(u32::from_be_bytes(fixed(bytes)), out),
             Self::Int8 => json::quoted_integer(i64::from_be_bytes(fixed(bytes)), out),
-            Self::Xid8 => json::quoted_integer(u64::from_be_bytes(fixed(bytes)), out),
+            Self::Xid8 => text(bytes, out),
             Self::Float4 => float4(f32::from_be_bytes(fixed(bytes)), out),
             Self::Float8 => json::float(f64::from_be_bytes(fixed(bytes)), out),
             Self::Numeric => quoted(out, |out| numeric::write(bytes, out)),
@@ -86,7 +87,7 @@ impl Kind {
             Self::Int4 => Scalar::Integer(i32::from_be_bytes(fixed(bytes)).into()),
             Self::Oid => Scalar::Integer(u32::from_be_bytes(fixed(bytes)).into()),
             Self::Int8 => Scalar::Integer(i64::from_be_bytes(fixed(bytes)).into()),
-            Self::Xid8 => Scalar::Integer(u64::from_be_bytes(fixed(bytes)).into()),
+            Self::Xid8 => Scalar::Integer(digits(bytes)?.into()),
             Self::Float4 => Scalar::Float(Float::new(f32::from_be_bytes(fixed(bytes)).into())),
             Self::Float8 => Scalar::Float(Float::new(f64::from_be_bytes(fixed(bytes)))),
             Self::Numeric => {
@@ -121,13 +122,13 @@ impl Kind {
         match self {
             Self::Bit => bytes == b"1",
             Self::Text | Self::Padded => !bytes.is_empty(),
+            Self::Xid8 => digits(bytes) != Some(0),
             Self::Numeric => numeric::is_not_zero(bytes),
             Self::Bool
             | Self::Int2
             | Self::Int4
             | Self::Int8
             | Self::Oid
-            | Self::Xid8
             | Self::Float4
             | Self::Float8 => bytes.iter().any(|byte| *byte != 0),
             _ => true,
@@ -143,6 +144,10 @@ fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let length = N.min(bytes.len());
     all[..length].copy_from_slice(&bytes[..length]);
     all
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
