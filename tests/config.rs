@@ -344,10 +344,6 @@ fn single_faults_say_what_to_do() {
             "source.table: is missing (name the table",
         ),
         (
-            source(json!({ "connection": "PG" })),
-            "source.connection: PostgreSQL sources are not available in this version: PG",
-        ),
-        (
             source(json!({ "connection": "VAULT" })),
             "source.connection: the app setting is a Key Vault reference",
         ),

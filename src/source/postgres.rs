@@ -70,6 +70,13 @@ impl PostgresSource {
     async fn begin(&self) -> Result<(Lent<Postgres>, Arc<PostgresShape>), SourceError> {
         let mut connection = self.pool.take().await.map_err(lifted)?;
         let shape = self.shape(&mut connection).await?;
+        if shape.is_ascii {
+            let faults = Faults::of(&self.config);
+            sqlx::query("SET client_encoding TO 'SQL_ASCII'")
+                .execute(&mut *connection)
+                .await
+                .map_err(|error| faults.explain("setting the encoding", error))?;
+        }
         Ok((connection, shape))
     }
 

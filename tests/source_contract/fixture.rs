@@ -178,7 +178,7 @@ impl Fixture {
     pub(crate) fn mysql(&mut self) -> &mut MySqlConnection {
         match &mut self.writer {
             Writer::MySql(writer) => writer,
-            Writer::Sqlite(_) | Writer::Postgres(_) => unreachable!("another database"),
+            _ => unreachable!("the fixture is one of another database"),
         }
     }
 

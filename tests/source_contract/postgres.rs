@@ -212,3 +212,43 @@ async fn a_missing_right_is_named_with_the_grant() {
             .is_ok()
     );
 }
+
+/// Its default order is that of bytes: an index needs no collation to be ours.
+#[tokio::test]
+async fn a_database_in_sql_ascii_holds_any_bytes() {
+    let engine = Engine::postgres().await;
+    let mut fixture = engine.fixture("CREATE TABLE canary (id int)").await;
+    fixture
+        .run("CREATE DATABASE raw ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+        .await;
+    let Engine::Postgres(server) = &engine else {
+        unreachable!("a fixture of PostgreSQL");
+    };
+    server
+        .sql_in(
+            "raw",
+            "CREATE TABLE t (id int PRIMARY KEY, v text); CREATE INDEX i ON t (v, id);
+             INSERT INTO t VALUES (1, E'\\xff'), (2, 'é');",
+        )
+        .await;
+    let mut config = fixture.table("t", &["id"], &["id"]);
+    config.connection = postgres_connection(server.port, "raw", "postgres", "none");
+    assert_eq!(
+        column(&config, 1, "v").await,
+        [serde_json::json!({"base64": "/w=="}), Value::from("é")]
+    );
+    config.cursor = vec!["v".into()];
+    let description = open(&config).describe().await.unwrap();
+    let index = description.findings.iter().find(|f| f.subject == "index");
+    // The last row in order has no position, and check says so.
+    assert!(index.is_none(), "{index:?}");
+    let found = failure(&config).await;
+    assert!(found.contains("no exact place in the order"), "{found}");
+    server.sql_in("raw", "DELETE FROM t WHERE id = 1").await;
+    let description = open(&config).describe().await.unwrap();
+    let index = description.findings.iter().find(|f| f.subject == "index");
+    assert!(
+        index.unwrap().text.contains("range of the index \"i\""),
+        "{index:?}"
+    );
+}

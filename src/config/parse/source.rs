@@ -6,7 +6,7 @@ use super::deletes::{self, Order};
 use super::{Reader, connection};
 use crate::config::fault::Place;
 use crate::config::raw::{self, Names};
-use crate::config::{Connection, Deletes, NullPolicy, Rows, SourceConfig, Start};
+use crate::config::{Deletes, NullPolicy, Rows, SourceConfig, Start};
 use crate::model::position::Scalar;
 
 pub(super) fn source(
@@ -73,17 +73,6 @@ pub(super) fn source(
         None => None,
     };
     let connection = connection?;
-    if matches!(connection.connection, Connection::Postgres(_)) {
-        reader.faults.add(
-            &at.key("connection"),
-            format!(
-                "PostgreSQL sources are not available in this version: {}",
-                connection.name
-            ),
-            "use SQLite, MySQL or MariaDB",
-        );
-        return None;
-    }
     Some(SourceConfig {
         connection_name: connection.name,
         connection_identity: connection.identity,

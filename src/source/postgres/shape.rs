@@ -22,7 +22,12 @@ pub(super) struct PostgresShape {
     pub(super) shape: Shape<PostgresCodec>,
     /// `None` for a query.
     pub(super) relation: Option<Relation>,
+    /// Text can be any bytes; a session that expects UTF-8 would fail at a row of others.
+    pub(super) is_ascii: bool,
 }
+
+/// An encoding that is none.
+const ANY_BYTES: &str = "SQL_ASCII";
 
 #[derive(Debug)]
 pub(super) struct PostgresCodec {
@@ -39,6 +44,10 @@ impl PostgresShape {
     ) -> Result<Self, SourceError> {
         let faults = Faults::of(config);
         let failed = |error| faults.explain("reading the catalogue", error);
+        let encoding: String = sqlx::query_scalar("SELECT current_setting('server_encoding')")
+            .fetch_one(&mut *connection)
+            .await
+            .map_err(failed)?;
         let (from, relation, version, known) = match &config.rows {
             Rows::Table { schema, table } => {
                 let relation = relation(&faults, connection, schema.as_deref(), table).await?;
@@ -96,7 +105,7 @@ impl PostgresShape {
         };
         let ordered = (0..selection.taken.len())
             .map(|column| match order.contains(&column) {
-                true => ordered(&selection.taken[column]).map(Some),
+                true => ordered(&selection.taken[column], &encoding).map(Some),
                 false => Ok(None),
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -126,6 +135,7 @@ impl PostgresShape {
             version,
             shape: Shape::new(config, &selection, keyset, codec),
             relation,
+            is_ascii: encoding == ANY_BYTES,
         })
     }
 
@@ -185,19 +195,27 @@ async fn relation(
     Err(names::missing("table", table, &place, &others))
 }
 
-fn ordered(declared: &Declared) -> Result<Ordered, SourceError> {
-    declared
-        .typed
-        .ordered()
-        .map_err(|remedy| SourceError::Mismatch {
-            what: format!(
-                "column {} is of type {}, which cannot be a cursor or key; they are made of {}",
-                names::shown(&declared.name),
-                declared.typed.shown,
-                PostgresCodec::ORDERED
-            ),
-            remedy: remedy.into(),
-        })
+/// Text in another encoding is ordered by that encoding's bytes.
+fn ordered(declared: &Declared, encoding: &str) -> Result<Ordered, SourceError> {
+    let is_ours = |ordered: &Ordered| {
+        let is_text = ordered.is_text || ordered.converted.is_some();
+        !is_text || ["UTF8", "LATIN1", ANY_BYTES].contains(&encoding)
+    };
+    let found = match declared.typed.ordered() {
+        Ok(ordered) if !is_ours(&ordered) => {
+            Err("text in the encoding of this database has another order; take another column")
+        }
+        found => found,
+    };
+    found.map_err(|remedy| SourceError::Mismatch {
+        what: format!(
+            "column {} is of type {}, which cannot be a cursor or key; they are made of {}",
+            names::shown(&declared.name),
+            declared.typed.shown,
+            PostgresCodec::ORDERED
+        ),
+        remedy: remedy.into(),
+    })
 }
 
 fn column(declared: &Declared, form: Form, ordered: Option<Ordered>) -> Column {
