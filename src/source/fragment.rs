@@ -4,6 +4,8 @@
 //! which cannot end early and take our own SQL with it: no second statement, no parenthesis or
 //! quote left open, nothing commented out behind it.
 
+mod mysql;
+
 use super::SourceError;
 use super::keyset::Dialect;
 
@@ -24,6 +26,8 @@ pub(super) enum FragmentFault {
     Open,
     #[error("has a placeholder (?, :name, @name or $name), for which there is no value")]
     Placeholder,
+    #[error("has a comment that servers run (/*! … */)")]
+    Executable,
 }
 
 impl Fragment {
@@ -95,10 +99,13 @@ struct Token {
 
 /// `last` is what stands before, blanks left out.
 fn next_token(dialect: Dialect, text: &str, last: Kind) -> Result<Option<Token>, FragmentFault> {
-    if dialect == Dialect::Postgres
-        && let Some(token) = postgres_token(text, last)?
-    {
-        return Ok(Some(token));
+    let special = match dialect {
+        Dialect::Sqlite => None,
+        Dialect::Postgres => postgres_token(text, last)?,
+        Dialect::MySql => mysql::token(text)?,
+    };
+    if special.is_some() {
+        return Ok(special);
     }
     let Some(first) = text.chars().next() else {
         return Ok(None);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Reader, connection};
 use crate::config::fault::Place;
 use crate::config::raw::{self, Names};
-use crate::config::{Connection, NullPolicy, Rows, SourceConfig, Start};
+use crate::config::{NullPolicy, Rows, SourceConfig, Start};
 
 pub(super) fn source(
     reader: &mut Reader<'_>,

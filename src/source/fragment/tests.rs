@@ -85,3 +85,39 @@ fn what_would_escape_in_postgres_is_refused() {
     check("`; DELETE FROM t; `", FragmentFault::SecondStatement);
     check("a[1]) OR (b[1]", FragmentFault::Unbalanced);
 }
+
+#[test]
+fn the_syntax_of_mysql_is_read_as_mysql_reads_it() {
+    let check = |text: &str| check_in(Dialect::MySql, text, Ok(text));
+    for text in [
+        r"a = 'it\'s; )'",
+        r#"a = "it\"s; )" AND b"#,
+        r"a = '\\' AND b = 'c;'",
+        "`a;``b` = 1",
+        "a # ; ) '\n = 1",
+        "a --1 = 2 AND (b)",
+        "a -- ; '\n = 1",
+        "a --\t; '\n = 1",
+        "j->'$.a[0]' = b$c",
+        "a = 'x' /* ; # ' */ OR b",
+    ] {
+        check(text);
+    }
+    check_in(Dialect::MySql, "a = 1 # all", Ok("a = 1"));
+    check_in(Dialect::MySql, "a = 1; --", Ok("a = 1"));
+}
+
+#[test]
+fn what_would_escape_in_mysql_is_refused() {
+    let check = |text, fault| check_in(Dialect::MySql, text, Err(fault));
+    check(r"a = 'x\'; DELETE FROM t", FragmentFault::Open);
+    check(r"a = 'x\\'; DELETE FROM t", FragmentFault::SecondStatement);
+    check("a = 1 --x\n; DELETE FROM t", FragmentFault::SecondStatement);
+    check("a = 1 /*! ) OR (1 = 1 */", FragmentFault::Executable);
+    check("a = 1 /*M!100000 OR 1 */", FragmentFault::Executable);
+    check("a = @x", FragmentFault::Placeholder);
+    check("a = @@version", FragmentFault::Placeholder);
+    check("a = ?", FragmentFault::Placeholder);
+    check("a[1) OR (b]", FragmentFault::Unbalanced);
+    check("a = `x", FragmentFault::Open);
+}

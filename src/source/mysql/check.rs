@@ -9,8 +9,9 @@ use super::fault::Faults;
 use super::kind::{Kind, Order};
 use super::page::Reading;
 use super::shape::{MySqlShape, Typed};
-use crate::config::{NullPolicy, Rows, SourceConfig};
+use crate::config::SourceConfig;
 use crate::model::position::{CursorKind, ScalarType};
+use crate::source::findings::{self, finding};
 use crate::source::names::shown;
 use crate::source::{Description, Finding, Grade, SourceError};
 
@@ -23,7 +24,7 @@ pub(super) async fn describe(
     let failed = |error| faults.of("describing the source", error);
     // Who may read a view may still not be shown how it is made.
     let plan = plan(connection, shape).await.ok();
-    let mut findings = server::findings(connection, shape).await.map_err(failed)?;
+    let mut found = server::findings(connection, shape).await.map_err(failed)?;
     let last = Reading {
         connection: &mut *connection,
         shape,
@@ -35,22 +36,18 @@ pub(super) async fn describe(
         Ok(Some(position)) => CursorKind::of(position.cursor()),
         _ => declared_kind(shape),
     };
-    findings.extend([
-        finding(
-            Grade::Pass,
-            "columns",
-            format!(
-                "{} delivered; all that are named exist",
-                shape.shape.delivered
-            ),
-        ),
-        nulls(config.nulls, shape),
+    let nullable = order(shape)
+        .filter(|column| column.described.nullable)
+        .map(|column| column.described.name.as_str());
+    found.extend([
+        findings::columns(shape.shape.delivered),
+        findings::nulls(config.nulls, nullable),
         unique(shape),
         index(shape, plan.as_deref()),
     ]);
-    findings.extend(cursor(shape, kind));
-    findings.extend(query_words(config));
-    findings.extend(
+    found.extend(cursor(shape, kind));
+    found.extend(findings::query_words(config));
+    found.extend(
         last.err()
             .map(|error| finding(Grade::Fail, "last row", error.to_string())),
     );
@@ -58,7 +55,7 @@ pub(super) async fn describe(
         server: server::name(&shape.server),
         columns: shape.shape.types.to_vec(),
         cursor_kind: kind,
-        findings,
+        findings: found,
     })
 }
 
@@ -105,30 +102,6 @@ async fn plan(
         .collect())
 }
 
-pub(super) fn finding(grade: Grade, subject: &'static str, text: String) -> Finding {
-    Finding {
-        grade,
-        subject,
-        text,
-    }
-}
-
-fn nulls(policy: NullPolicy, shape: &MySqlShape) -> Finding {
-    let nullable: Vec<_> = order(shape)
-        .filter(|column| column.described.nullable)
-        .map(|column| shown(&column.described.name))
-        .collect();
-    if nullable.is_empty() {
-        return finding(Grade::Pass, "nulls", "cursor and key are never NULL".into());
-    }
-    let names = nullable.join(", ");
-    let text = match policy {
-        NullPolicy::Fail => format!("{names} can be NULL; a row with NULL there stops the poller"),
-        NullPolicy::Ignore => format!("{names} can be NULL; rows with NULL there are left out"),
-    };
-    finding(Grade::Warn, "nulls", text)
-}
-
 /// NULLs are not equal to each other, so a nullable column proves nothing.
 fn unique(shape: &MySqlShape) -> Finding {
     let names: Vec<_> = order(shape)
@@ -140,18 +113,7 @@ fn unique(shape: &MySqlShape) -> Finding {
         let mut columns = index.columns.iter();
         columns.all(|column| names.contains(&column.as_str()))
     });
-    if proven {
-        return finding(
-            Grade::Pass,
-            "key",
-            "no two rows share cursor and key".into(),
-        );
-    }
-    finding(
-        Grade::Warn,
-        "key",
-        "nothing in the schema keeps two rows from sharing cursor and key; the poller stops at the first two that do".into(),
-    )
+    findings::unique(proven)
 }
 
 fn index(shape: &MySqlShape, plan: Option<&[Step]>) -> Finding {
@@ -203,7 +165,7 @@ fn index(shape: &MySqlShape, plan: Option<&[Step]>) -> Finding {
     }
     if plan.is_none() {
         let text = "whether an index serves a page cannot be told: the user may not EXPLAIN it (SHOW VIEW is needed)";
-        return finding(Grade::Warn, "index", text.into());
+        return finding(Grade::Warn, "index", text);
     }
     let is_view = shape.table.as_ref().is_none_or(|(table, _)| table.is_view);
     let remedy = match keyset.index(|_| false) {
@@ -229,7 +191,7 @@ fn cursor(shape: &MySqlShape, kind: CursorKind) -> Vec<Finding> {
     } = shape.typed(*cursor);
     let name = shown(&described.name);
     let column_type = &described.column_type;
-    let mut findings = vec![finding(
+    let mut found = vec![finding(
         Grade::Pass,
         "cursor",
         format!("{name} is {column_type}"),
@@ -240,7 +202,7 @@ fn cursor(shape: &MySqlShape, kind: CursorKind) -> Vec<Finding> {
                 "{column_type} has no time zone: {name} is taken as it is, and goes back by an hour \
                  once a year where writers use local time"
             );
-            findings.push(finding(Grade::Warn, "time zone", text));
+            found.push(finding(Grade::Warn, "time zone", text));
         }
         let precision = match digits {
             0 => "; it has whole seconds only, so that is every row of the current second",
@@ -250,52 +212,22 @@ fn cursor(shape: &MySqlShape, kind: CursorKind) -> Vec<Finding> {
             "rows that share the newest moment and are committed later with a smaller key are not \
              seen, nor rows of a transaction that took its time{precision}"
         );
-        findings.push(finding(Grade::Warn, "late rows", text));
+        found.push(finding(Grade::Warn, "late rows", text));
     }
     if described.data_type == "date" {
         let text =
             "a date is one tie per day: rows committed later with a smaller key are not seen";
-        findings.push(finding(Grade::Warn, "late rows", text.into()));
+        found.push(finding(Grade::Warn, "late rows", text));
     }
     if kind == CursorKind::Text || *order == Order::ByByte {
-        let text = "text is ordered by its bytes, so '10' comes before '9' and 'B' before 'a'; a row whose cursor sorts below the checkpoint is not seen";
-        findings.push(finding(Grade::Warn, "late rows", text.into()));
+        found.push(finding(Grade::Warn, "late rows", findings::TEXT_ORDER));
     }
     if stored.scalar_type() == ScalarType::Integer {
         let text = "numbers are given out before they are committed: a row of a slow transaction that becomes visible behind the checkpoint is not seen";
-        findings.push(finding(Grade::Warn, "late rows", text.into()));
+        found.push(finding(Grade::Warn, "late rows", text));
     }
-    let lower = described.name.to_ascii_lowercase();
-    if ["created", "inserted", "added"]
-        .iter()
-        .any(|word| lower.contains(word))
-    {
-        let text = format!("{name} sounds like a time of creation: updates of a row are not seen");
-        findings.push(finding(Grade::Warn, "updates", text));
-    }
-    findings
-}
-
-/// Words in a query that do not go with paging; a guess by the text alone, so never a failure.
-fn query_words(config: &SourceConfig) -> Vec<Finding> {
-    let Rows::Query(query) = &config.rows else {
-        return Vec::new();
-    };
-    let words: Vec<String> = query
-        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .map(str::to_ascii_uppercase)
-        .collect();
-    let has = |word: &str| words.iter().any(|found| found == word);
-    let mut findings = Vec::new();
-    if has("LIMIT") {
-        let text = "a LIMIT in the query applies before paging: rows beyond it are never seen";
-        findings.push(finding(Grade::Warn, "query", text.into()));
-    }
-    if has("UNION") {
-        let text = "cursor and key must have one declared type in every part of a UNION; use CAST";
-        findings.push(finding(Grade::Warn, "query", text.into()));
-    }
-    findings
+    found.extend(findings::creation(&described.name));
+    found
 }
 
 fn declared_kind(shape: &MySqlShape) -> CursorKind {

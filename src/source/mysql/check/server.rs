@@ -2,7 +2,7 @@
 
 use sqlx::mysql::MySqlConnection;
 
-use super::finding;
+use crate::source::findings::finding;
 use crate::source::mysql::catalogue::{Server, text};
 use crate::source::mysql::shape::MySqlShape;
 use crate::source::{Finding, Grade};
@@ -33,7 +33,7 @@ pub(super) async fn findings(
     if text(&row, 0).is_some_and(|flag| flag != "0" && flag != "OFF") {
         let what = "the server is read-only, so it may be a replica: rows arrive as late as it lags, \
                     and a checkpoint taken here may be ahead of another replica";
-        findings.push(finding(Grade::Warn, "replica", what.into()));
+        findings.push(finding(Grade::Warn, "replica", what));
     }
     if let Some((table, _)) = &shape.table {
         let engine = table.engine.as_deref().filter(|engine| *engine != "InnoDB");
@@ -81,11 +81,7 @@ async fn rights(connection: &mut MySqlConnection) -> Result<Finding, sqlx::Error
         more.extend(beyond_reading(&line));
     }
     Ok(match more.as_slice() {
-        [] => finding(
-            Grade::Pass,
-            "rights",
-            "the user may read and nothing else".into(),
-        ),
+        [] => finding(Grade::Pass, "rights", "the user may read and nothing else"),
         more => finding(
             Grade::Warn,
             "rights",
@@ -108,8 +104,8 @@ fn beyond_reading(line: &str) -> Option<String> {
             !HARMLESS.contains(&name)
         })
         .collect();
-    (!rights.is_empty() && place != "``@``")
-        .then(|| format!("{} ON {place}", rights.join(", ").replace('`', "")))
+    let named = || format!("{} ON {place}", rights.join(", ")).replace('`', "");
+    (!rights.is_empty()).then(named)
 }
 
 /// Commas inside parentheses separate columns.
