@@ -139,3 +139,26 @@ async fn a_read_that_is_dropped_or_cut_short_does_not_disturb_the_next() {
     }
     assert_eq!(read_all(source.as_ref(), 700, MANY_BYTES).await.len(), 3000);
 }
+
+#[tokio::test]
+async fn a_statement_that_takes_too_long_says_which_index_it_wants() {
+    let engine = Engine::postgres().await;
+    let mut fixture = engine.fixture(SCHEMA).await;
+    let mut config = fixture.table("t", &["c"], &["id"]);
+    config.filter = Some("pg_sleep(60) IS NOT NULL".into());
+    let reading = tokio::spawn(async move { crate::fixture::failure(&config).await });
+    // The server ends it in the same way as its own time limit does.
+    let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
+        WHERE application_name = 'dbtick/t' AND wait_event = 'PgSleep'";
+    let mut cancelled = 0_i64;
+    while cancelled == 0 {
+        cancelled = sqlx::query_scalar(cancel)
+            .fetch_one(fixture.postgres())
+            .await
+            .unwrap();
+    }
+    let found = reading.await.unwrap();
+    let index = r#"CREATE INDEX CONCURRENTLY "t_c_id" ON "public"."t" ("c", "id")"#;
+    assert!(found.contains("statement_timeout"), "{found}");
+    assert!(found.contains(index), "{found}");
+}
