@@ -1,5 +1,6 @@
 //! Where rows come from.
 
+mod clean_up;
 mod findings;
 mod fragment;
 mod json;
@@ -47,7 +48,7 @@ pub fn open(config: &SourceConfig, azure: &Azure) -> Arc<dyn Source> {
 /// - Rows come out strictly after `after`, in ascending order of position, none skipped, none twice,
 ///   also when a thousand of them share one cursor value.
 /// - One call reads from one snapshot of the database.
-/// - Nothing is ever written: the session is read-only.
+/// - Reading never writes: the session is read-only. An outbox is cleaned up over another connection.
 /// - `Page` positions are exactly what was read; reading after them continues without loss.
 /// - Connections are opened when first needed and reused; a broken one is replaced.
 #[async_trait]
@@ -64,6 +65,16 @@ pub trait Source: Debug + Send + Sync {
     /// The position of the last row there is now, where `start: now` begins; or of the last one whose
     /// cursor is less than `below`.
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError>;
+
+    /// Whether delivered rows are cleaned up behind the commit.
+    fn cleans_up(&self) -> bool {
+        false
+    }
+
+    /// Deletes or marks rows that were delivered and committed, as far as they are what they were.
+    async fn clean_up(&self, _delivered: &[Position]) -> Result<(), SourceError> {
+        Ok(())
+    }
 
     /// What the table looks like, verified against the configuration.
     async fn describe(&self) -> Result<Description, SourceError>;

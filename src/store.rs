@@ -9,6 +9,7 @@ pub mod sql;
 
 use std::error::Error;
 use std::fmt::{self, Debug};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -103,6 +104,14 @@ pub enum StoreError {
     #[error("state store unreachable: {context}")]
     Unreachable {
         context: String,
+        #[source]
+        cause: Box<dyn Error + Send + Sync>,
+    },
+    /// It surely did not happen, and the store asks to be left alone for a while.
+    #[error("the state store is busy: {context}")]
+    Busy {
+        context: String,
+        wait: Duration,
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },

@@ -5,6 +5,7 @@
 
 mod birth;
 pub mod budget;
+mod clean_up;
 mod deliver;
 mod keeper;
 pub mod operate;
@@ -33,6 +34,7 @@ pub use preview::Whereabouts;
 
 use birth::{first_standing, leave_birth_marker};
 use budget::Budget;
+use clean_up::clean_up;
 use deliver::{NotDelivered, deliver};
 use keeper::{Claimed, Keeper, Lease, Standing, claim};
 use reading::{Unsent, load_document, read_after, read_unsent};
@@ -171,6 +173,7 @@ async fn drain(
             tally.rows += batch.event_ids.len() as u64;
             tally.bytes += batch.body.len() as u64;
             *checkpoint = document.position().cloned();
+            tally.left_behind += clean_up(poller, &unsent.page, &budget).await;
             match (outcome, next?) {
                 (None, Some(next)) if document.status == Status::Active => unsent = next,
                 (None, _) => {

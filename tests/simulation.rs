@@ -72,7 +72,7 @@ fn the_same_seed_is_the_same_run() {
 /// Where a planted bug shows, and by which invariants; `None` for those that cost duplicates at
 /// most, because the compare-and-swap is the fence and the lease only saves work.
 fn shows(bug: Bug) -> Option<(Mode, &'static [&'static str])> {
-    const FENCE: &[&str] = &["I3", "I4", "I5", "I9"];
+    const FENCE: &[&str] = &["I3", "I4", "I5", "I9", "G3"];
     match bug {
         Bug::IfMatchIgnored | Bug::IfNoneMatchIgnored | Bug::TagsReused => {
             Some((Mode::Chaos, FENCE))

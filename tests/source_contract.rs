@@ -22,6 +22,7 @@ use dbtick::source::SourceError;
 use deletes::{
     a_given_start_is_the_first_row_with_that_cursor, a_soft_deleted_row_comes_as_a_delete,
     an_outbox_delivers_its_payload_as_it_is,
+    an_outbox_is_cleaned_up_to_what_was_delivered_and_no_further,
     tombstones_are_merged_in_order_and_none_is_lost_at_a_page_edge,
 };
 use fixture::{Engine, Fixture, MANY_BYTES, column, open, read, read_all};
@@ -87,6 +88,7 @@ every_source_keeps!(
     a_soft_deleted_row_comes_as_a_delete,
     tombstones_are_merged_in_order_and_none_is_lost_at_a_page_edge,
     an_outbox_delivers_its_payload_as_it_is,
+    an_outbox_is_cleaned_up_to_what_was_delivered_and_no_further,
     a_given_start_is_the_first_row_with_that_cursor,
 );
 

@@ -13,6 +13,7 @@
 //! Columns are always qualified: SQLite reads an unknown `"name"` as a string, never `t."name"`.
 
 mod arm;
+mod clean_up;
 mod edge;
 mod index;
 

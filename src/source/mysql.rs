@@ -18,10 +18,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::MySql;
 
-use super::{Description, ReadPage, Source, SourceError};
+use super::{Description, ReadPage, Source, SourceError, clean_up};
 use crate::azure::Azure;
-use crate::config::SourceConfig;
 use crate::config::connection::Server;
+use crate::config::{Connection, SourceConfig};
 use crate::database::{Access, Lent, Pool, Session, Target};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
@@ -38,6 +38,7 @@ pub struct MySqlSource {
     database: String,
     pool: Pool<MySql>,
     shape: Mutex<Option<Arc<MySqlShape>>>,
+    cleaner: Option<Pool<MySql>>,
 }
 
 impl MySqlSource {
@@ -49,11 +50,23 @@ impl MySqlSource {
             access: Access::Read,
             statement_timeout: STATEMENT_TIMEOUT,
         };
+        let cleaner = clean_up::of(&config).map(|clean_up| {
+            let Connection::MySql(server) = &clean_up.connection else {
+                unreachable!("config::parse wants both connections of one kind");
+            };
+            let session = Session {
+                access: Access::Write,
+                ..session.clone()
+            };
+            let name = clean_up.connection_name.clone();
+            Pool::new(Target::new(name, server.clone(), session, azure))
+        });
         Self {
             database: server.database.clone(),
             pool: Pool::new(Target::new(&config.connection_name, server, session, azure)),
             config,
             shape: Mutex::default(),
+            cleaner,
         }
     }
 
@@ -113,6 +126,28 @@ impl Source for MySqlSource {
         let last = reading.last(below).await?;
         connection.give_back();
         Ok(last)
+    }
+
+    fn cleans_up(&self) -> bool {
+        self.cleaner.is_some()
+    }
+
+    async fn clean_up(&self, delivered: &[Position]) -> Result<(), SourceError> {
+        let (Some(config), Some(pool)) = (clean_up::of(&self.config), &self.cleaner) else {
+            return Ok(());
+        };
+        let Some(shape) = self.known().clone() else {
+            return Ok(());
+        };
+        let mut connection = pool.take().await?;
+        for (statement, values) in clean_up::statements(&shape.shape, &config.how, delivered)? {
+            page::bound(&shape, &statement, &values, 0)
+                .execute(&mut *connection)
+                .await
+                .map_err(|error| self.faults().of("cleaning up", error))?;
+        }
+        connection.give_back();
+        Ok(())
     }
 
     async fn describe(&self) -> Result<Description, SourceError> {

@@ -19,10 +19,10 @@ use sqlx::Connection as _;
 use sqlx::Postgres;
 use sqlx::postgres::PgConnection;
 
-use super::{Description, ReadPage, Source, SourceError};
+use super::{Description, ReadPage, Source, SourceError, clean_up};
 use crate::azure::Azure;
 use crate::config::connection::Server;
-use crate::config::{Rows, SourceConfig};
+use crate::config::{Connection, Rows, SourceConfig};
 use crate::database::{Access, Lent, Pool, Session, Target};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
@@ -38,6 +38,7 @@ pub struct PostgresSource {
     config: SourceConfig,
     pool: Pool<Postgres>,
     shape: Mutex<Option<Arc<PostgresShape>>>,
+    cleaner: Option<Pool<Postgres>>,
 }
 
 impl PostgresSource {
@@ -53,6 +54,17 @@ impl PostgresSource {
             access: Access::Read,
             statement_timeout: STATEMENT_TIMEOUT,
         };
+        let cleaner = clean_up::of(&config).map(|clean_up| {
+            let Connection::Postgres(server) = &clean_up.connection else {
+                unreachable!("config::parse wants both connections of one kind");
+            };
+            let session = Session {
+                access: Access::Write,
+                ..session.clone()
+            };
+            let name = clean_up.connection_name.clone();
+            Pool::new(Target::new(name, server.clone(), session, azure))
+        });
         let target = Target::new(
             config.connection_name.clone(),
             server.clone(),
@@ -63,6 +75,7 @@ impl PostgresSource {
             config,
             pool: Pool::new(target),
             shape: Mutex::default(),
+            cleaner,
         }
     }
 
@@ -137,6 +150,29 @@ impl Source for PostgresSource {
         let last = reading.last(below).await?;
         connection.give_back();
         Ok(last)
+    }
+
+    fn cleans_up(&self) -> bool {
+        self.cleaner.is_some()
+    }
+
+    async fn clean_up(&self, delivered: &[Position]) -> Result<(), SourceError> {
+        let (Some(config), Some(pool)) = (clean_up::of(&self.config), &self.cleaner) else {
+            return Ok(());
+        };
+        let Some(shape) = self.known().clone() else {
+            return Ok(());
+        };
+        let mut connection = pool.take().await.map_err(lifted)?;
+        let faults = Faults::of(&self.config);
+        for (statement, values) in clean_up::statements(&shape.shape, &config.how, delivered)? {
+            page::prepared(&statement, &values, 0)
+                .execute(&mut *connection)
+                .await
+                .map_err(|error| faults.explain("cleaning up", error))?;
+        }
+        connection.give_back();
+        Ok(())
     }
 
     async fn describe(&self) -> Result<Description, SourceError> {

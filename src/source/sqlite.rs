@@ -17,8 +17,8 @@ use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use sqlx::{ConnectOptions, Sqlite, Transaction};
 
-use super::{Description, ReadPage, Source, SourceError};
-use crate::config::{Connection, SourceConfig};
+use super::{Description, ReadPage, Source, SourceError, clean_up};
+use crate::config::{CleanUp, Connection, SourceConfig};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use fault::Faults;
@@ -38,6 +38,7 @@ pub struct SqliteSource {
     config: SourceConfig,
     pool: OnceLock<SqlitePool>,
     shape: Arc<Mutex<Option<Arc<SqliteShape>>>>,
+    cleaner: OnceLock<SqlitePool>,
 }
 
 impl SqliteSource {
@@ -48,6 +49,7 @@ impl SqliteSource {
             config,
             pool: OnceLock::new(),
             shape: Arc::default(),
+            cleaner: OnceLock::new(),
         }
     }
 
@@ -81,6 +83,26 @@ impl SqliteSource {
                 .idle_timeout(IDLE_TIMEOUT)
                 .max_lifetime(MAX_LIFETIME)
                 .test_before_acquire(true)
+                .connect_lazy_with(options)
+        })
+    }
+
+    /// Another file is no outbox of this source; the configuration has seen to that.
+    fn cleaner(&self, config: &CleanUp) -> &SqlitePool {
+        self.cleaner.get_or_init(|| {
+            let Connection::Sqlite { file } = &config.connection else {
+                unreachable!("config::parse wants both connections of one kind");
+            };
+            let options = SqliteConnectOptions::new()
+                .filename(file)
+                .create_if_missing(false)
+                .busy_timeout(BUSY_TIMEOUT)
+                .disable_statement_logging();
+            SqlitePoolOptions::new()
+                .max_connections(1)
+                .acquire_timeout(ACQUIRE_TIMEOUT)
+                .idle_timeout(IDLE_TIMEOUT)
+                .max_lifetime(MAX_LIFETIME)
                 .connect_lazy_with(options)
         })
     }
@@ -132,6 +154,29 @@ impl Source for SqliteSource {
             faults: self.faults(),
         };
         reading.last(below).await
+    }
+
+    fn cleans_up(&self) -> bool {
+        clean_up::of(&self.config).is_some()
+    }
+
+    async fn clean_up(&self, delivered: &[Position]) -> Result<(), SourceError> {
+        let Some(config) = clean_up::of(&self.config) else {
+            return Ok(());
+        };
+        let faults = Faults {
+            setting: &config.connection_name,
+        };
+        let Some(shape) = self.known().clone() else {
+            return Ok(());
+        };
+        for (statement, values) in clean_up::statements(&shape.shape, &config.how, delivered)? {
+            page::query(&statement, &values, 0)?
+                .execute(self.cleaner(config))
+                .await
+                .map_err(|error| faults.of("cleaning up", error))?;
+        }
+        Ok(())
     }
 
     async fn describe(&self) -> Result<Description, SourceError> {

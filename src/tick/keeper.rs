@@ -327,6 +327,11 @@ impl<'a> Keeper<'a> {
             match trouble {
                 None => {}
                 Some(error @ StoreError::Refused { .. }) => return Err(error.into()),
+                // The next tick comes anyway.
+                Some(error @ StoreError::Busy { .. }) if rival == Rival::Yield => {
+                    return Err(error.into());
+                }
+                Some(StoreError::Busy { wait, .. }) => sleep(wait).await,
                 Some(error) if rival == Rival::Yield && troubles == MOST_TROUBLES => {
                     return Err(error.into());
                 }

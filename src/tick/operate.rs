@@ -165,7 +165,9 @@ impl Poller {
                 Ok(Swap::Lost) if tries == MOST_TRIES => {
                     return Err(TickError::Contended { tries }.into());
                 }
-                Err(error @ StoreError::Refused { .. }) => return Err(error.into()),
+                Err(error @ (StoreError::Refused { .. } | StoreError::Busy { .. })) => {
+                    return Err(error.into());
+                }
                 Err(error) if tries == MOST_TRIES => return Err(error.into()),
                 Ok(Swap::Lost) => {}
                 Err(_) => pause(self, tries.min(4)).await,
@@ -198,7 +200,9 @@ impl Poller {
             let request = self.store.create(&self.state_key, body);
             match answered(self, &self.state_key, request).await {
                 Ok(_) => {}
-                Err(error @ StoreError::Refused { .. }) => return Err(error.into()),
+                Err(error @ (StoreError::Refused { .. } | StoreError::Busy { .. })) => {
+                    return Err(error.into());
+                }
                 Err(error) if tries == MOST_TRIES => return Err(error.into()),
                 Err(_) => pause(self, tries.min(4)).await,
             }

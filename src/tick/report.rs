@@ -108,6 +108,8 @@ pub struct Tally {
     pub bytes: u64,
     /// Writes to the state store, heartbeats included.
     pub writes: u64,
+    /// Delivered and committed, but still in an outbox that should be without them.
+    pub left_behind: u64,
 }
 
 #[derive(Debug)]

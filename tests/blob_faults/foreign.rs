@@ -143,7 +143,7 @@ async fn a_damaged_or_foreign_document_is_refused_and_never_overwritten(azurite:
             );
             assert!(sentence.contains(reason), "{what}: says why: {sentence}");
             assert!(
-                sentence.contains("restore") && sentence.contains("reset"),
+                sentence.contains("dbtick state import") && sentence.contains("dbtick reset"),
                 "{what}: says the way out: {sentence}"
             );
         }

@@ -37,7 +37,7 @@ async fn say(store: &dyn StateStore, call: Call, key: &StoreKey, tag: &Tag) -> (
     let says = match result {
         Ok(Swap::Won(_)) => Says::Done,
         Ok(Swap::Lost) => Says::Lost,
-        Err(StoreError::Unreachable { .. }) => Says::Unreachable,
+        Err(StoreError::Unreachable { .. } | StoreError::Busy { .. }) => Says::Unreachable,
         Err(StoreError::Unknown { .. }) => Says::Unknown,
         Err(StoreError::Refused { .. }) => Says::Refused,
     };

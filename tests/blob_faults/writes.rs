@@ -183,7 +183,7 @@ async fn a_store_in_trouble_is_outlasted_or_named() {
     tokio::join!(
         Box::pin(a_refusal_of_access_ends_the_tick_with_a_way_out(&azurite)),
         Box::pin(retry_after_is_obeyed_within_the_lease(&azurite)),
-        Box::pin(a_retry_after_beyond_the_lease_is_told(&azurite)),
+        Box::pin(a_retry_after_beyond_the_lease_is_obeyed(&azurite)),
         Box::pin(a_server_that_takes_no_writes_is_outlasted(&azurite)),
         Box::pin(a_holder_outlasts_an_unreachable_server(&azurite)),
     );
@@ -323,7 +323,7 @@ async fn retry_after_is_obeyed_within_the_lease(azurite: &Azurite) {
 }
 
 /// An hour is longer than any lease: the tick ends, and says what the server has asked for.
-async fn a_retry_after_beyond_the_lease_is_told(azurite: &Azurite) {
+async fn a_retry_after_beyond_the_lease_is_obeyed(azurite: &Azurite) {
     let cases = [Step::Claim, Step::LastCommit]
         .into_iter()
         .map(|step| async move {
@@ -338,7 +338,9 @@ async fn a_retry_after_beyond_the_lease_is_told(azurite: &Azurite) {
             let error = failed(report);
             let lines = world.proxy.fresh_lines();
             assert!(took_ms < 5_000, "{step:?}: {took_ms} ms");
-            assert!(lines.len() < 12, "{step:?}: {lines:#?}");
+            // A read, the claim, and the commit: nothing is sent while it asks to be left alone.
+            let most = if step == Step::Claim { 2 } else { 3 };
+            assert!(lines.len() <= most, "{step:?}: {lines:#?}");
             assert_eq!(world.committed().await, 1, "{step:?}");
             if step == Step::Claim {
                 assert!(sentence.contains("503"), "{sentence}");

@@ -39,7 +39,7 @@ async fn every_kind_of_wrong_configuration_leaves_the_process_up() {
     for (name, document, part) in [
         ("not-json", "{".to_owned(), "not sound JSON"),
         ("setting", function(no_setting), "NO_SUCH_SETTING"),
-        ("postgres", function(other_database), "PG"),
+        ("jdbc", function(other_database), "PG"),
         (
             "plain-http",
             function(json!({ "deliver": [{ "webhook": { "url": "http://example.org/" } }] })),
@@ -55,7 +55,10 @@ async fn every_kind_of_wrong_configuration_leaves_the_process_up() {
             .await
             .rows(1)
             .await
-            .setting("PG", "postgres://user:canary-password@db/orders")
+            .setting(
+                "PG",
+                "jdbc:postgresql://user:canary-password@127.0.0.1/orders",
+            )
             .file("bad/function.json", &document);
         let handler = world.serve().await;
         let answer = handler.tick("bad").await;

@@ -1,6 +1,6 @@
 //! Deletions, outboxes and given starts (B6), on every database.
 
-use dbtick::config::{Deletes, Outbox, Tombstones};
+use dbtick::config::{CleanUp, CleanUpHow, Deletes, Outbox, Tombstones};
 use dbtick::model::position::Scalar;
 use serde_json::{Value, json};
 
@@ -126,5 +126,49 @@ pub(crate) async fn a_given_start_is_the_first_row_with_that_cursor(engine: &Eng
             .last_position()
             .map(|position| position.key()[0].clone());
         assert_eq!(id, first.map(Scalar::Integer), "from {from}");
+    }
+}
+
+/// Three rows are delivered; one of them is written again before the clean-up, which must not touch
+/// what has not been delivered.
+pub(crate) async fn an_outbox_is_cleaned_up_to_what_was_delivered_and_no_further(engine: &Engine) {
+    for how in [CleanUpHow::Delete, CleanUpHow::Mark("sent".into())] {
+        let mut fixture = engine
+            .fixture(
+                "CREATE TABLE t (id INTEGER PRIMARY KEY, c INTEGER NOT NULL, payload VARCHAR(9), sent TIMESTAMP NULL);
+                 INSERT INTO t (id, c, payload) VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c'), (4, 4, 'd');",
+            )
+            .await;
+        let mut config = fixture.table("t", &["c"], &["id"]);
+        config.outbox = Some(Outbox {
+            payload: "payload".into(),
+            clean_up: Some(CleanUp {
+                connection_name: "WRITER".into(),
+                connection: config.connection.clone(),
+                how: how.clone(),
+            }),
+        });
+        let source = open(&config);
+        assert!(source.cleans_up());
+        let page = read(source.as_ref(), None, 3, MANY_BYTES).await.unwrap();
+        let delivered: Vec<_> = page
+            .page
+            .events()
+            .iter()
+            .map(|event| event.position.clone())
+            .collect();
+        fixture.run("UPDATE t SET c = 5 WHERE id = 2").await;
+        for _ in 0..2 {
+            source.clean_up(&delivered).await.unwrap();
+        }
+        let left = match how {
+            CleanUpHow::Delete => "t",
+            CleanUpHow::Mark(_) => "t WHERE sent IS NULL",
+        };
+        assert_eq!(fixture.count(left).await, 2, "{how:?}");
+        let again = read(source.as_ref(), delivered.last(), 9, MANY_BYTES)
+            .await
+            .unwrap();
+        assert_eq!(again.page.events().len(), 2, "{how:?}");
     }
 }

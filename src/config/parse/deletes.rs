@@ -1,5 +1,6 @@
 //! How deletions are seen, and what an outbox is.
 
+use super::connection::Named;
 use super::{Reader, connection};
 use crate::config::fault::Place;
 use crate::config::{CleanUp, CleanUpHow, Deletes, Outbox, Rows, Tombstones, raw};
@@ -86,7 +87,7 @@ pub(super) fn outbox(
     reader: &mut Reader<'_>,
     at: &Place,
     raw: raw::Outbox,
-    source_connection: &str,
+    source: &Named,
     order: Order<'_>,
 ) -> Option<Outbox> {
     let raw::Outbox {
@@ -126,9 +127,15 @@ pub(super) fn outbox(
     };
     let (at, name) = match &connection {
         Some(name) => (at.key("connection"), name.as_str()),
-        None => (at.clone(), source_connection),
+        None => (at.clone(), source.name.as_str()),
     };
     let named = connection::connection(reader, &at, name)?;
+    if named.identity != source.identity {
+        let hint = "name a setting that leads to the database of source.connection";
+        let problem = "is another database than the source";
+        reader.faults.add(&at, problem, hint);
+        return None;
+    }
     Some(Outbox {
         payload: payload?,
         clean_up: Some(CleanUp {

@@ -27,7 +27,6 @@ pub(super) fn source(
         deletes,
         outbox,
     } = raw;
-    let connection_name = connection.clone();
     let connection = connection::connection(reader, &at.key("connection"), &connection);
     let rows = reader.rows(at, table, query);
     let cursor = reader.names(&at.key("cursor"), cursor);
@@ -59,20 +58,14 @@ pub(super) fn source(
         Some(raw) => deletes::deletes(reader, &at.key("deletes"), raw, order()?),
         None => Some(Deletes::Unseen),
     };
+    let connection = connection?;
     let outbox = match outbox {
         Some(raw) => {
             let at = at.key("outbox");
-            Some(deletes::outbox(
-                reader,
-                &at,
-                raw,
-                &connection_name,
-                order()?,
-            ))
+            Some(deletes::outbox(reader, &at, raw, &connection, order()?))
         }
         None => None,
     };
-    let connection = connection?;
     Some(SourceConfig {
         connection_name: connection.name,
         connection_identity: connection.identity,

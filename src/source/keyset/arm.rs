@@ -168,6 +168,11 @@ impl Arm<'_> {
         }
     }
 
+    /// The table or query itself.
+    pub(super) fn table(&self) -> String {
+        self.rows(self.from)
+    }
+
     pub(super) fn compared(&self, index: usize) -> String {
         self.columns[index].collated(self.column(index))
     }

@@ -223,25 +223,34 @@ impl Reading<'_> {
         }
     }
 
-    /// The statement with the values of a position, and of an edge behind them.
     fn bound(&self, statement: &Statement, values: &[Scalar], limit: i64) -> Query {
-        let order = &self.shape.shape.keyset.order;
-        let mut query = sqlx::query(AssertSqlSafe(statement.sql.clone()));
-        for &parameter in &statement.parameters {
-            query = match parameter {
-                Parameter::Limit => query.bind(limit),
-                Parameter::Value(place) => {
-                    // An edge has the leading places again.
-                    let column = order[place % order.len()];
-                    bind(query, self.shape.typed(column).order, &values[place])
-                }
-            };
-        }
-        query
+        bound(self.shape, statement, values, limit)
     }
 }
 
-type Query = sqlx::query::Query<'static, MySql, MySqlArguments>;
+/// The statement with the values of a position, and of an edge or of further positions behind them.
+pub(super) fn bound(
+    shape: &MySqlShape,
+    statement: &Statement,
+    values: &[Scalar],
+    limit: i64,
+) -> Query {
+    let order = &shape.shape.keyset.order;
+    let mut query = sqlx::query(AssertSqlSafe(statement.sql.clone()));
+    for &parameter in &statement.parameters {
+        query = match parameter {
+            Parameter::Limit => query.bind(limit),
+            Parameter::Value(place) => {
+                // An edge has the leading places again.
+                let column = order[place % order.len()];
+                bind(query, shape.typed(column).order, &values[place])
+            }
+        };
+    }
+    query
+}
+
+pub(super) type Query = sqlx::query::Query<'static, MySql, MySqlArguments>;
 
 fn bind(query: Query, order: Order, scalar: &Scalar) -> Query {
     match scalar {

@@ -155,7 +155,7 @@ impl Reading<'_> {
 type Query<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
 
 /// The statement with its parameters: values of a position, and how many rows at most.
-fn query<'q>(
+pub(super) fn query<'q>(
     statement: &Statement,
     bound: &[Scalar],
     limit: i64,

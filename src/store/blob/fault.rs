@@ -81,12 +81,15 @@ impl Faults<'_> {
             (404, "ContainerNotFound") => return Verdict::NoContainer,
             (409, "ContainerBeingDeleted") => self.container_gone(),
             _ if is_turned_away(&answer) => {
-                let wait = match answer.retry_after {
-                    Some(wait) => format!(", and asks to wait {} s", wait.as_secs()),
-                    None => String::new(),
-                };
-                let context = format!("{}: it is too busy{wait}", self.subject());
-                self.unreachable(context, answer)
+                let context = format!("{}: it is too busy", self.subject());
+                match answer.retry_after {
+                    Some(wait) => StoreError::Busy {
+                        context: format!("{context}, and asks to wait {} s", wait.as_secs()),
+                        wait,
+                        cause: answer.into(),
+                    },
+                    None => self.unreachable(context, answer),
+                }
             }
             (408 | 500..=599, _) => self.unknown(self.subject(), answer),
             _ => self.refused(answer),

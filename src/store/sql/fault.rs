@@ -139,7 +139,7 @@ pub(super) fn is_missing_table(failure: &Failure) -> bool {
 pub(super) fn is_existing_table(failure: &Failure) -> bool {
     answer(failure).is_some_and(|error| {
         mysql_number(error) == Some(1050)
-            || matches!(error.code().as_deref(), Some("42P07" | "23505"))
+            || matches!(error.code().as_deref(), Some("42P07" | "42710" | "23505"))
     })
 }
 

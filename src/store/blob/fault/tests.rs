@@ -49,6 +49,7 @@ fn answered(status: u16, code: &str) -> Failure {
 fn kind(error: &StoreError) -> &'static str {
     match error {
         StoreError::Unreachable { .. } => "unreachable",
+        StoreError::Busy { .. } => "busy",
         StoreError::Unknown { .. } => "unknown",
         StoreError::Refused { .. } => "refused",
     }
