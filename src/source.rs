@@ -21,6 +21,7 @@ use async_trait::async_trait;
 
 use crate::azure::Azure;
 use crate::config::{Connection, SourceConfig};
+use crate::database::DatabaseError;
 use crate::model::page::{Page, PageWriter};
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::Schema;
@@ -143,4 +144,14 @@ pub enum SourceError {
         #[source]
         cause: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl From<DatabaseError> for SourceError {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::Unreachable { context, cause } => Self::Unreachable { context, cause },
+            DatabaseError::Refused { what, remedy } => Self::Mismatch { what, remedy },
+            DatabaseError::Query { context, cause } => Self::Query { context, cause },
+        }
+    }
 }

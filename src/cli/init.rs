@@ -5,11 +5,14 @@ mod tombstones;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::Value;
 
 use super::{complain, fail, local_app, say};
+use crate::azure::Azure;
+use crate::clock::SystemClock;
 use crate::config::{self, Connection, Rows, Settings};
 use crate::local::schedule::Schedule;
 use crate::source::survey::{Survey, survey};
@@ -83,7 +86,9 @@ impl Init {
                 self.table
             ));
         };
-        let survey = survey(&connection, &self.connection, schema.as_deref(), &table)
+        let azure = Azure::new(Arc::new(SystemClock)).map_err(|error| super::chain(&error))?;
+        let name = &self.connection;
+        let survey = survey(&connection, name, schema.as_deref(), &table, &azure)
             .await
             .map_err(|error| super::chain(&error))?;
         let wanted = Wanted {

@@ -10,6 +10,7 @@ mod fault;
 mod kind;
 mod page;
 mod shape;
+pub(super) mod survey;
 mod value;
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -9,6 +9,7 @@ mod fault;
 mod kind;
 mod page;
 mod shape;
+pub(super) mod survey;
 mod value;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,7 @@ use crate::config::{Connection, Rows, SourceConfig};
 use crate::database::{Access, Lent, Pool, Session, Target};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
-use fault::{Faults, lifted};
+use fault::Faults;
 use page::Reading;
 use shape::PostgresShape;
 
@@ -81,7 +82,7 @@ impl PostgresSource {
 
     /// A connection, and the shape that was true a moment ago.
     async fn begin(&self) -> Result<(Lent<Postgres>, Arc<PostgresShape>), SourceError> {
-        let mut connection = self.pool.take().await.map_err(lifted)?;
+        let mut connection = self.pool.take().await?;
         let shape = self.shape(&mut connection).await?;
         if shape.is_ascii {
             let faults = Faults::of(&self.config);
@@ -163,7 +164,7 @@ impl Source for PostgresSource {
         let Some(shape) = self.known().clone() else {
             return Ok(());
         };
-        let mut connection = pool.take().await.map_err(lifted)?;
+        let mut connection = pool.take().await?;
         let faults = Faults::of(&self.config);
         for (statement, values) in clean_up::statements(&shape.shape, &config.how, delivered)? {
             page::prepared(&statement, &values, 0)

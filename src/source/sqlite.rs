@@ -3,11 +3,12 @@
 //! The schema is verified in the snapshot that is read, whenever its version is not the one that
 //! was verified last: between the two nothing can change.
 
-pub(super) mod catalogue;
+mod catalogue;
 mod check;
-pub(super) mod fault;
+mod fault;
 mod page;
 mod shape;
+pub(super) mod survey;
 mod value;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -1,10 +1,14 @@
 //! What a table looks like to somebody who has not configured a poller yet: for `dbtick init`.
 
-mod sqlite;
-
-use crate::config::Connection;
+use std::time::Duration;
 
 use super::SourceError;
+use crate::azure::Azure;
+use crate::config::Connection;
+use crate::config::connection::Server;
+use crate::database::{Access, Session, Target};
+
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A table or view, and what could order and identify its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,12 +59,26 @@ pub async fn survey(
     setting: &str,
     schema: Option<&str>,
     table: &str,
+    azure: &Azure,
 ) -> Result<Survey, SourceError> {
+    let target = |server: &Server| {
+        let session = Session {
+            application: "dbtick/init".to_owned(),
+            access: Access::Read,
+            statement_timeout: STATEMENT_TIMEOUT,
+        };
+        Target::new(setting, server.clone(), session, azure)
+    };
     match connection {
-        Connection::Sqlite { file } => sqlite::survey(file, setting, schema, table).await,
-        Connection::Postgres(_) | Connection::MySql(_) => Err(SourceError::Mismatch {
-            what: "this database cannot be surveyed yet".into(),
-            remedy: "write function.json by hand".into(),
-        }),
+        Connection::Sqlite { file } => {
+            super::sqlite::survey::survey(file, setting, schema, table).await
+        }
+        Connection::Postgres(server) => {
+            super::postgres::survey::survey(target(server), setting, schema, table).await
+        }
+        Connection::MySql(server) => {
+            let schema = schema.unwrap_or(&server.database);
+            super::mysql::survey::survey(target(server), setting, schema, table).await
+        }
     }
 }

@@ -6,7 +6,7 @@ use sqlx::mysql::MySqlDatabaseError;
 
 use super::value::Misfit;
 use crate::config::{Connection, SourceConfig};
-use crate::database::{DatabaseError, judge};
+use crate::database::judge;
 use crate::source::SourceError;
 
 /// Error numbers of the servers.
@@ -45,6 +45,11 @@ impl<'a> Faults<'a> {
             setting: &config.connection_name,
             database,
         }
+    }
+
+    /// For a table that no configuration names yet.
+    pub(super) fn named(setting: &'a str, database: &'a str) -> Self {
+        Self { setting, database }
     }
 
     pub(super) fn of(self, doing: &'static str, error: Error) -> SourceError {
@@ -93,16 +98,6 @@ impl<'a> Faults<'a> {
                 number::TABLE_DENIED | number::COLUMN_DENIED | number::DATABASE_DENIED
             )
         })
-    }
-}
-
-impl From<DatabaseError> for SourceError {
-    fn from(error: DatabaseError) -> Self {
-        match error {
-            DatabaseError::Unreachable { context, cause } => Self::Unreachable { context, cause },
-            DatabaseError::Refused { what, remedy } => Self::Mismatch { what, remedy },
-            DatabaseError::Query { context, cause } => Self::Query { context, cause },
-        }
     }
 }
 

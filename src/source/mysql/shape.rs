@@ -185,7 +185,7 @@ fn keyset(
 }
 
 /// A table that cannot be seen may be there: only reading it tells.
-async fn missing(
+pub(super) async fn missing(
     connection: &mut MySqlConnection,
     faults: Faults<'_>,
     schema: &str,

@@ -3,7 +3,7 @@
 use sqlx::Error;
 
 use crate::config::{Rows, SourceConfig};
-use crate::database::{DatabaseError, judge};
+use crate::database::judge;
 use crate::source::SourceError;
 use crate::source::keyset::Dialect;
 
@@ -30,6 +30,15 @@ impl<'a> Faults<'a> {
         Self {
             setting: &config.connection_name,
             rows: &config.rows,
+            index: None,
+        }
+    }
+
+    /// For a table that no configuration names yet.
+    pub(super) fn named(setting: &'a str, rows: &'a Rows) -> Self {
+        Self {
+            setting,
+            rows,
             index: None,
         }
     }
@@ -61,7 +70,7 @@ impl<'a> Faults<'a> {
                 ),
                 cause: Box::new(error),
             },
-            _ => lifted(judge(setting, doing, error)),
+            _ => judge(setting, doing, error).into(),
         }
     }
 
@@ -107,15 +116,4 @@ impl<'a> Faults<'a> {
 
 fn is_change(error: &Error) -> bool {
     matches!(error, Error::Decode(cause) if cause.is::<Changed>())
-}
-
-/// The same three reactions, by the names that sources have for them.
-pub(super) fn lifted(error: DatabaseError) -> SourceError {
-    match error {
-        DatabaseError::Unreachable { context, cause } => {
-            SourceError::Unreachable { context, cause }
-        }
-        DatabaseError::Refused { what, remedy } => SourceError::Mismatch { what, remedy },
-        DatabaseError::Query { context, cause } => SourceError::Query { context, cause },
-    }
 }

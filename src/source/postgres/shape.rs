@@ -172,7 +172,7 @@ impl PostgresShape {
     }
 }
 
-async fn relation(
+pub(super) async fn relation(
     faults: &Faults<'_>,
     connection: &mut PgConnection,
     schema: Option<&str>,

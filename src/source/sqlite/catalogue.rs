@@ -5,28 +5,28 @@ use sqlx::{AssertSqlSafe, Column as _, Executor, SqlSafeStr, Statement, TypeInfo
 
 /// A table or view, as the catalogue describes it.
 #[derive(Debug, Clone)]
-pub(in crate::source) struct Table {
-    pub(in crate::source) is_view: bool,
-    pub(in crate::source) columns: Vec<Declared>,
+pub(super) struct Table {
+    pub(super) is_view: bool,
+    pub(super) columns: Vec<Declared>,
     /// In its order; empty where there is none.
-    pub(in crate::source) primary_key: Vec<String>,
+    pub(super) primary_key: Vec<String>,
     /// Sets of columns of which no two rows are equal.
-    pub(in crate::source) unique: Vec<Vec<String>>,
-    pub(in crate::source) autoincrement: bool,
+    pub(super) unique: Vec<Vec<String>>,
+    pub(super) autoincrement: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::source) struct Declared {
-    pub(in crate::source) name: String,
-    pub(in crate::source) declared: String,
-    pub(in crate::source) nullable: bool,
-    pub(in crate::source) is_rowid: bool,
+pub(super) struct Declared {
+    pub(super) name: String,
+    pub(super) declared: String,
+    pub(super) nullable: bool,
+    pub(super) is_rowid: bool,
 }
 
 /// Hidden columns of virtual tables; generated columns are visible and have other numbers.
 const HIDDEN: i64 = 1;
 
-pub(in crate::source) async fn table(
+pub(super) async fn table(
     connection: &mut SqliteConnection,
     schema: &str,
     name: &str,
@@ -82,7 +82,7 @@ pub(in crate::source) async fn table(
 }
 
 /// Tables and views that a person may have meant.
-pub(in crate::source) async fn tables(
+pub(super) async fn tables(
     connection: &mut SqliteConnection,
     schema: &str,
 ) -> Result<Vec<String>, sqlx::Error> {
@@ -95,7 +95,7 @@ pub(in crate::source) async fn tables(
 }
 
 /// The columns of a query. Nothing says that one of them is never NULL.
-pub(in crate::source) async fn query_columns(
+pub(super) async fn query_columns(
     connection: &mut SqliteConnection,
     query: &str,
 ) -> Result<Vec<Declared>, sqlx::Error> {
@@ -136,7 +136,7 @@ async fn declared_type(
 }
 
 /// The columns of every index over all rows, in order; one over an expression ends before it.
-pub(in crate::source) async fn indexes(
+pub(super) async fn indexes(
     connection: &mut SqliteConnection,
     schema: &str,
     table: &str,

@@ -17,12 +17,12 @@ mod code {
 
 /// Names the app setting instead of what is in it.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::source) struct Faults<'a> {
-    pub(in crate::source) setting: &'a str,
+pub(super) struct Faults<'a> {
+    pub(super) setting: &'a str,
 }
 
 impl Faults<'_> {
-    pub(in crate::source) fn of(self, doing: &'static str, error: Error) -> SourceError {
+    pub(super) fn of(self, doing: &'static str, error: Error) -> SourceError {
         let setting = self.setting;
         match primary_code(&error) {
             Some(code::CANTOPEN) => SourceError::Mismatch {

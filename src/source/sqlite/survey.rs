@@ -1,16 +1,16 @@
-//! A table of SQLite.
+//! A table, for `dbtick init`.
 
 use std::path::Path;
 
 use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 
-use super::{Class, Database, Survey, Surveyed};
-use crate::source::sqlite::catalogue::{self, Declared};
-use crate::source::sqlite::fault::Faults;
+use super::catalogue::{self, Declared};
+use super::fault::Faults;
+use crate::source::survey::{Class, Database, Survey, Surveyed};
 use crate::source::{SourceError, names};
 
-pub(super) async fn survey(
+pub(in crate::source) async fn survey(
     file: &Path,
     setting: &str,
     schema: Option<&str>,
