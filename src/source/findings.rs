@@ -34,6 +34,17 @@ pub(super) fn nulls<'a>(
     finding(Grade::Warn, "nulls", text)
 }
 
+/// Where several transactions write at once, and each draws its cursor before it commits.
+pub(super) fn late_commits() -> Finding {
+    finding(
+        Grade::Warn,
+        "late commits",
+        "this version does not wait for transactions in flight: a row that is committed after a row \
+         with a greater cursor was delivered is not seen; let one transaction write at a time, or \
+         reset the poller back by the length of the longest one now and then",
+    )
+}
+
 /// Whether the schema keeps two rows from sharing cursor and key.
 pub(super) fn unique(is_proven: bool) -> Finding {
     if is_proven {
