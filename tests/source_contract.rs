@@ -23,6 +23,7 @@ use deletes::{
     a_given_start_is_the_first_row_with_that_cursor, a_soft_deleted_row_comes_as_a_delete,
     an_outbox_delivers_its_payload_as_it_is,
     an_outbox_is_cleaned_up_to_what_was_delivered_and_no_further,
+    soft_deleted_rows_that_share_a_position_stop_the_read,
     tombstones_are_merged_in_order_and_none_is_lost_at_a_page_edge,
 };
 use fixture::{Engine, Fixture, MANY_BYTES, column, open, read, read_all};
@@ -86,6 +87,7 @@ every_source_keeps!(
     a_write_in_a_query_or_filter_fails,
     a_changed_schema_is_verified_again,
     a_soft_deleted_row_comes_as_a_delete,
+    soft_deleted_rows_that_share_a_position_stop_the_read,
     tombstones_are_merged_in_order_and_none_is_lost_at_a_page_edge,
     an_outbox_delivers_its_payload_as_it_is,
     an_outbox_is_cleaned_up_to_what_was_delivered_and_no_further,

@@ -73,6 +73,13 @@ impl Init {
                 self.name
             ));
         }
+        if holds_secret(&self.webhook) {
+            return Err(
+                "--webhook has a user or a query, where tokens stand, and function.json is no place for \
+                 secrets: put the URL into an app setting and name it as %SETTING%"
+                    .to_owned(),
+            );
+        }
         Schedule::parse(&self.schedule)
             .map_err(|error| format!("--schedule {:?}: {error}", self.schedule))?;
         let settings = local_app::settings(&self.app).map_err(|error| error.to_string())?;
@@ -264,6 +271,13 @@ fn missing_settings(settings: &Settings, webhook: &str) -> Vec<String> {
         .filter(|name| settings.filled(name).is_none())
         .map(str::to_owned)
         .collect()
+}
+
+fn holds_secret(url: &str) -> bool {
+    !url.contains('%')
+        && reqwest::Url::parse(url).is_ok_and(|url| {
+            !url.username().is_empty() || url.password().is_some() || url.query().is_some()
+        })
 }
 
 /// The rule of the Functions host.

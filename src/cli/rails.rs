@@ -264,7 +264,15 @@ pub(super) async fn rows_between(poller: &Poller, from: &Found, to: Option<&Posi
             text: "the same place: none comes again, none is skipped".to_owned(),
         },
         Ordering::Less => Rows::of("again", poller.count(to, from).await),
-        Ordering::Greater => Rows::of("skipped", poller.count(from, to).await),
+        Ordering::Greater => {
+            let mut rows = Rows::of("skipped", poller.count(from, to).await);
+            if let Some(last) = poller.beyond_the_end(to).await {
+                rows.text += &format!(
+                    "; the table ends at {last}: rows that are still to come up to that place are passed over too"
+                );
+            }
+            rows
+        }
     }
 }
 

@@ -109,10 +109,13 @@ impl Opened {
 
 /// `ada@ship`, for the audit trail.
 fn who(settings: &Settings) -> String {
-    let user = ["USER", "LOGNAME", "USERNAME"]
+    let named = ["USER", "LOGNAME", "USERNAME"]
         .iter()
-        .find_map(|name| settings.filled(name))
-        .unwrap_or("unknown");
+        .find_map(|name| settings.filled(name));
+    let user = match named {
+        Some(name) => name.to_owned(),
+        None => format!("uid{}", nix::unistd::getuid()),
+    };
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = host.as_deref().or(settings.filled("HOSTNAME"));
     format!("{user}@{}", host.unwrap_or("unknown").trim())

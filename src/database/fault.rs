@@ -270,7 +270,8 @@ fn refusal(target: &Target, meaning: Meaning, code: &str) -> DatabaseError {
             format!(
                 "check both in the app setting {setting}; in a URL they are percent-encoded, \
                  elsewhere special characters stand in quotes{}",
-                if target.server.tls.mode < TlsMode::Require {
+                // Numbers are those of MySQL and MariaDB.
+                if code != "28P01" && target.server.tls.mode < TlsMode::Require {
                     "; MariaDB says the same where it takes TLS only: try sslmode=require"
                 } else {
                     ""

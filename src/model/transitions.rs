@@ -103,7 +103,7 @@ pub enum Refusal {
         "the source definition has changed: the state was made for {stored}, the configuration is {configured}"
     )]
     Fingerprint { stored: String, configured: String },
-    #[error("version {version} is not kept any more; kept are {}", list(kept))]
+    #[error("version {version} is not kept; kept are {}", list(kept))]
     NotKept { version: u64, kept: Vec<u64> },
     #[error(
         "version {version} is a place in another source than the configured one; put that definition back first, or reset to a cursor"

@@ -3,6 +3,7 @@
 
 use super::SourceError;
 use super::keyset::Statement;
+use super::names::shown;
 use super::shape::{Codec, Shape};
 use crate::config::{CleanUp, CleanUpHow};
 use crate::model::position::{Position, Scalar};
@@ -27,6 +28,17 @@ pub(super) fn statements<C: Codec>(
         }
     }
     Ok(statements)
+}
+
+pub(super) fn no_right(setting: &str, how: &CleanUpHow, error: &sqlx::Error) -> SourceError {
+    let right = match how {
+        CleanUpHow::Delete => "DELETE".to_owned(),
+        CleanUpHow::Mark(column) => format!("UPDATE on the column {}", shown(column)),
+    };
+    SourceError::Mismatch {
+        what: format!("the user of {setting} may not clean up the outbox: {error}"),
+        remedy: format!("grant it SELECT and {right} on the table"),
+    }
 }
 
 /// Who cleans up, if anybody does.

@@ -137,15 +137,18 @@ impl Source for MySqlSource {
         let (Some(config), Some(pool)) = (clean_up::of(&self.config), &self.cleaner) else {
             return Ok(());
         };
-        let Some(shape) = self.known().clone() else {
-            return Ok(());
-        };
+        let (reader, shape) = self.begin().await?;
+        reader.give_back();
         let mut connection = pool.take().await?;
+        let faults = Faults::named(&config.connection_name, &self.database);
         for (statement, values) in clean_up::statements(&shape.shape, &config.how, delivered)? {
             page::bound(&shape, &statement, &values, 0)
                 .execute(&mut *connection)
                 .await
-                .map_err(|error| self.faults().of("cleaning up", error))?;
+                .map_err(|error| match faults.is_forbidden(&error) {
+                    true => clean_up::no_right(&config.connection_name, &config.how, &error),
+                    false => faults.of("cleaning up", error),
+                })?;
         }
         connection.give_back();
         Ok(())

@@ -58,7 +58,9 @@ pub(super) async fn fill<C: Codec>(
                 one_class(shape, &position, behind).map_err(Stopped::Failed)?;
                 match behind.cmp(&position) {
                     Ordering::Greater => {}
-                    Ordering::Equal if shape.op(other) != shape.op(&row) => twin = true,
+                    Ordering::Equal if shape.is_tombstone(other) && !shape.is_tombstone(&row) => {
+                        twin = true;
+                    }
                     Ordering::Equal => return Err(Stopped::Failed(not_unique(&position))),
                     Ordering::Less => return Err(Stopped::Failed(out_of_order(&position, behind))),
                 }

@@ -161,16 +161,15 @@ impl Source for PostgresSource {
         let (Some(config), Some(pool)) = (clean_up::of(&self.config), &self.cleaner) else {
             return Ok(());
         };
-        let Some(shape) = self.known().clone() else {
-            return Ok(());
-        };
+        let (reader, shape) = self.begin().await?;
+        reader.give_back();
         let mut connection = pool.take().await?;
-        let faults = Faults::of(&self.config);
+        let faults = Faults::named(&config.connection_name, &self.config.rows);
         for (statement, values) in clean_up::statements(&shape.shape, &config.how, delivered)? {
             page::prepared(&statement, &values, 0)
                 .execute(&mut *connection)
                 .await
-                .map_err(|error| faults.explain("cleaning up", error))?;
+                .map_err(|error| faults.cleaning_up(&config.how, error))?;
         }
         connection.give_back();
         Ok(())

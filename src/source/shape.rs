@@ -275,7 +275,7 @@ impl<C: Codec> Shape<C> {
         if deleted { Op::Delete } else { Op::Upsert }
     }
 
-    fn is_tombstone(&self, row: &C::Row) -> bool {
+    pub(super) fn is_tombstone(&self, row: &C::Row) -> bool {
         let mark = self.keyset.columns.len();
         self.keyset.tombstones.is_some() && self.codec.is_set(row, mark)
     }

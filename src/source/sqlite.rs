@@ -168,9 +168,8 @@ impl Source for SqliteSource {
         let faults = Faults {
             setting: &config.connection_name,
         };
-        let Some(shape) = self.known().clone() else {
-            return Ok(());
-        };
+        let (snapshot, shape) = self.begin().await?;
+        drop(snapshot);
         for (statement, values) in clean_up::statements(&shape.shape, &config.how, delivered)? {
             page::query(&statement, &values, 0)?
                 .execute(self.cleaner(config))

@@ -97,8 +97,16 @@ impl SqlStore {
         }
     }
 
-    /// How many rows changed.
-    async fn write(&self, statement: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+    /// How many rows changed: none in a table that is not there.
+    async fn change(&self, statement: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        match self.backend.execute(statement, values).await {
+            Err(failure) if fault::is_missing_table(&failure) => Ok(0),
+            outcome => outcome.map_err(|failure| self.faults().writing(failure)),
+        }
+    }
+
+    /// How many rows were put in: only what is new may create the table.
+    async fn put_in(&self, statement: &str, values: Vec<Value>) -> Result<u64, StoreError> {
         match self.backend.execute(statement, values.clone()).await {
             Err(failure) if fault::is_missing_table(&failure) => self.create_table().await?,
             outcome => return outcome.map_err(|failure| self.faults().writing(failure)),
@@ -108,6 +116,9 @@ impl SqlStore {
     }
 
     async fn create_table(&self) -> Result<(), StoreError> {
+        tracing::warn!(
+            "the table of the state does not exist and is created: right for a first run; if state was kept there before, it is gone, and pollers begin anew"
+        );
         let created = self.backend.run(&self.statements.create_table).await;
         match created {
             Ok(()) => Ok(()),
@@ -123,7 +134,7 @@ impl SqlStore {
         let mut values = self.name(kind, key)?;
         values.push(Value::Text(tag.clone()));
         values.push(Value::Bytes(body.to_vec()));
-        Ok(match self.write(&self.statements.insert, values).await? {
+        Ok(match self.put_in(&self.statements.insert, values).await? {
             0 => Swap::Lost,
             _ => Swap::Won(Tag::new(tag)),
         })
@@ -189,7 +200,7 @@ impl StateStore for SqlStore {
         let mut values = vec![Value::Text(fresh.clone()), Value::Bytes(body.to_vec())];
         values.extend(self.name(DOCUMENT, key)?);
         values.push(Value::Text(tag.as_str().to_owned()));
-        Ok(match self.write(&self.statements.replace, values).await? {
+        Ok(match self.change(&self.statements.replace, values).await? {
             0 => Swap::Lost,
             _ => Swap::Won(Tag::new(fresh)),
         })
@@ -198,7 +209,7 @@ impl StateStore for SqlStore {
     async fn delete(&self, key: &StoreKey, tag: &Tag) -> Result<Deleted, StoreError> {
         let mut values = self.name(DOCUMENT, key)?;
         values.push(Value::Text(tag.as_str().to_owned()));
-        Ok(match self.write(&self.statements.delete, values).await? {
+        Ok(match self.change(&self.statements.delete, values).await? {
             0 => Deleted::Lost,
             _ => Deleted::Gone,
         })
@@ -225,7 +236,7 @@ impl ObjectStore for SqlStore {
 
     async fn remove(&self, key: &StoreKey) -> Result<(), StoreError> {
         let values = self.name(OBJECT, key)?;
-        self.write(&self.statements.remove, values).await.map(drop)
+        self.change(&self.statements.remove, values).await.map(drop)
     }
 
     async fn names(&self, prefix: &str) -> Result<Vec<StoreKey>, StoreError> {

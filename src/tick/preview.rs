@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::birth::refuse_if_born;
 use super::budget::Budget;
 use super::keeper::Standing;
@@ -9,6 +11,7 @@ use super::reading::{load_document, read_unsent};
 use super::report::{ClockSkew, TickError};
 use super::{Poller, reason_to_stop};
 use crate::config::Start;
+use crate::model::position::Position;
 use crate::model::state::StateDocument;
 
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
@@ -39,6 +42,16 @@ impl Poller {
         })
     }
 
+    /// Where the table ends, if a place is behind that (B9). Not told where it cannot be found out.
+    pub async fn beyond_the_end(&self, place: Option<&Position>) -> Option<Position> {
+        let last = timeout(LONGEST_LOOK, self.source.last(None))
+            .await
+            .ok()?
+            .ok()??;
+        let place = place?.typed_like(&last)?;
+        (place > last).then_some(last)
+    }
+
     /// What it would deliver, in a sentence; refused for every reason that would fail a tick.
     pub async fn next_rows(&self) -> Result<String, TickError> {
         let document = match load_document(self).await? {
@@ -53,6 +66,13 @@ impl Poller {
         let budget = Budget::starting(self.clock.monotonic(), Some(LONGEST_LOOK));
         let unsent = read_unsent(self, &document, document.position(), &budget).await?;
         let is_new = document.position().is_none() && document.is_newborn();
+        if unsent.is_none()
+            && let Some(last) = self.beyond_the_end(document.position()).await
+        {
+            return Ok(format!(
+                "nothing new; the table ends at {last}, before the checkpoint: rows that come in between are not seen (right after a purge, wrong after a restored backup or a reset too far)"
+            ));
+        }
         Ok(match unsent {
             Some(_) if is_new && self.start == Start::Now => {
                 "rows that are there before the first tick are not delivered (start: now)"

@@ -71,12 +71,12 @@ pub(super) fn ddl(survey: &Survey, proposal: &Proposal) -> String {
     table + &trigger
 }
 
-/// The cursor of a deletion. A number must come from where the source's own come from, which no
+/// The cursor of a deletion, in the time zone of whoever deletes, as the table's own rows have it. A number must come from where the source's own come from, which no
 /// catalogue tells.
 fn now(database: Database, column: &Surveyed) -> String {
     let text = match (column.class, database) {
         (Class::Instant | Class::Local, Database::Postgres) => "clock_timestamp()",
-        (Class::Instant | Class::Local, Database::MySql) => "UTC_TIMESTAMP(6)",
+        (Class::Instant | Class::Local, Database::MySql) => "CURRENT_TIMESTAMP(6)",
         // SQLite compares text: the format must be the one that the table's own rows have.
         (Class::Instant | Class::Local, Database::Sqlite) => {
             "strftime('%Y-%m-%d %H:%M:%f', 'now') /* in the format of the table's own rows */"

@@ -263,6 +263,10 @@ fn import(
     next.lease.token = document.lease.token.max(saved.lease.token);
     fence_off(&mut next);
     next.failure = None;
+    // What somebody has paused stays paused.
+    if document.status == Status::Paused {
+        next.status = Status::Paused;
+    }
     next.checkpoint.updated_at = Some(now);
     let empty = document.history.is_empty() && document.counters.batches == 0;
     if !empty {

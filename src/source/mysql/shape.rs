@@ -32,6 +32,8 @@ pub(super) struct MySqlShape {
     pub(super) table: Option<(Table, Vec<Index>)>,
     /// What the catalogue said; while it says the same, the shape is true.
     pub(super) known: Vec<Described>,
+    /// The tombstones, and what it said about them.
+    tombstones: Option<(Table, Vec<Described>)>,
 }
 
 #[derive(Debug)]
@@ -95,6 +97,7 @@ impl MySqlShape {
         let columns: Vec<_> = columns.into_iter().map(Typed::of).collect();
         let selection = Selection::of(config, &columns)?;
         let mut keyset = keyset(config, from, &selection)?;
+        let mut buried = None;
         if let Deletes::Tombstones(tombstones) = &config.deletes {
             let schema = tombstones.schema.as_deref().unwrap_or(database);
             let found = catalogue::table(connection, &server, schema, &tombstones.table).await;
@@ -104,14 +107,15 @@ impl MySqlShape {
             let columns = catalogue::columns(connection, &found)
                 .await
                 .map_err(failed)?;
-            let columns: Vec<_> = columns.into_iter().map(Typed::of).collect();
+            let typed: Vec<_> = columns.iter().cloned().map(Typed::of).collect();
             keyset.tombstones = Some(Tombstones {
                 from: From::Table {
-                    schema: found.schema,
-                    table: found.name,
+                    schema: found.schema.clone(),
+                    table: found.name.clone(),
                 },
-                names: selection.tombstone_names(tombstones, &columns)?,
+                names: selection.tombstone_names(tombstones, &typed)?,
             });
+            buried = Some((found, columns));
         }
         let codec = MySqlCodec {
             columns: selection.taken.clone(),
@@ -121,6 +125,7 @@ impl MySqlShape {
             server,
             table,
             known,
+            tombstones: buried,
         })
     }
 
@@ -129,6 +134,11 @@ impl MySqlShape {
         &self,
         connection: &mut MySqlConnection,
     ) -> Result<bool, sqlx::Error> {
+        if let Some((table, columns)) = &self.tombstones
+            && catalogue::columns(connection, table).await? != *columns
+        {
+            return Ok(false);
+        }
         let known = match (&self.table, &self.shape.keyset.from) {
             (Some((table, _)), _) => catalogue::columns(connection, table).await?,
             (None, From::Query(query)) => {

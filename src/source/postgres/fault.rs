@@ -2,10 +2,10 @@
 
 use sqlx::Error;
 
-use crate::config::{Rows, SourceConfig};
+use crate::config::{CleanUpHow, Rows, SourceConfig};
 use crate::database::judge;
-use crate::source::SourceError;
 use crate::source::keyset::Dialect;
+use crate::source::{SourceError, clean_up};
 
 /// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
 const NO_RIGHT: &str = "42501";
@@ -45,6 +45,15 @@ impl<'a> Faults<'a> {
 
     pub(super) fn wanting(self, index: Option<&'a str>) -> Self {
         Self { index, ..self }
+    }
+
+    /// Needs another right than reading does.
+    pub(super) fn cleaning_up(self, how: &CleanUpHow, error: Error) -> SourceError {
+        let code = error.as_database_error().and_then(|error| error.code());
+        match code.as_deref() {
+            Some(NO_RIGHT) => clean_up::no_right(self.setting, how, &error),
+            _ => self.explain("cleaning up", error),
+        }
     }
 
     pub(super) fn explain(self, doing: &'static str, error: Error) -> SourceError {

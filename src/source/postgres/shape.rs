@@ -22,6 +22,8 @@ pub(super) struct PostgresShape {
     pub(super) shape: Shape<PostgresCodec>,
     /// `None` for a query.
     pub(super) relation: Option<Relation>,
+    /// The tombstones, and the version of their part of the catalogue.
+    tombstones: Option<(Relation, Option<String>)>,
     /// Text can be any bytes; a session that expects UTF-8 would fail at a row of others.
     pub(super) is_ascii: bool,
 }
@@ -78,20 +80,26 @@ impl PostgresShape {
             }
         };
         let selection = Selection::of(config, &known)?;
+        let mut buried = None;
         let tombstones = match &config.deletes {
             Deletes::Tombstones(tombstones) => {
                 let schema = tombstones.schema.as_deref();
                 let found = self::relation(&faults, connection, schema, &tombstones.table).await?;
+                let version = catalogue::version(connection, &found)
+                    .await
+                    .map_err(failed)?;
                 let columns = catalogue::columns(connection, &found)
                     .await
                     .map_err(failed)?;
-                Some(Tombstones {
+                let keyset = Tombstones {
                     names: selection.tombstone_names(tombstones, &columns)?,
                     from: From::Table {
-                        schema: found.schema,
-                        table: found.name,
+                        schema: found.schema.clone(),
+                        table: found.name.clone(),
                     },
-                })
+                };
+                buried = Some((found, version));
+                Some(keyset)
             }
             Deletes::Unseen | Deletes::Soft(_) => None,
         };
@@ -135,6 +143,7 @@ impl PostgresShape {
             version,
             shape: Shape::new(config, &selection, keyset, codec),
             relation,
+            tombstones: buried,
             is_ascii: encoding == ANY_BYTES,
         })
     }
@@ -144,6 +153,11 @@ impl PostgresShape {
         &self,
         connection: &mut PgConnection,
     ) -> Result<bool, sqlx::Error> {
+        if let Some((relation, version)) = &self.tombstones
+            && catalogue::version(connection, relation).await? != *version
+        {
+            return Ok(false);
+        }
         match (&self.relation, &self.shape.keyset.from) {
             (Some(relation), _) => {
                 let now = catalogue::version(connection, relation).await?;

@@ -197,7 +197,7 @@ fn a_rollback_needs_a_kept_version_of_the_configured_source() {
     };
     assert_eq!(
         refused(7, source("orders")).to_string(),
-        "version 7 is not kept any more; kept are 1, 2"
+        "version 7 is not kept; kept are 1, 2"
     );
     assert_eq!(
         refused(1, source("other")),
