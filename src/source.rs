@@ -89,6 +89,8 @@ pub struct ReadPage {
     pub types: Types,
     /// All columns that were read, those that only give the order too.
     pub schema: Arc<Schema>,
+    /// Who answered, where a server tells: another one has another history (B9).
+    pub server: Option<Arc<str>>,
 }
 
 /// Delivered columns and their source types, in order; shared by every page of one schema.

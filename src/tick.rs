@@ -166,8 +166,8 @@ async fn drain(
             };
             let to = CursorMark::new(unsent.up_to.clone(), &poller.key_columns);
             let changes = changed_columns(&document, &unsent);
-            let schema = Arc::clone(&unsent.schema);
-            document = lease.commit(receipt, to, schema, then).await;
+            let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
+            document = lease.commit(receipt, to, seen, then).await;
             schema_changes.extend(changes);
             tally.batches += 1;
             tally.rows += batch.event_ids.len() as u64;

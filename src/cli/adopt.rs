@@ -20,8 +20,9 @@ use crate::tick::report::TickError;
 
 /// Keep the checkpoint although the source has changed
 ///
-/// For another connection, table, query, filter or type of a key when the same rows are meant: a moved database, a renamed table, a filter that lets more
-/// through from now on. Rows below the checkpoint are not read again. Another cursor or key is
+/// For another connection, server, table, query, filter or type of a key when the same rows are
+/// meant: a moved database, a renamed table, a filter that lets more through from now on. Rows below
+/// the checkpoint are not read again. Another cursor or key is
 /// another order: that needs `dbtick reset`.
 #[derive(Debug, Args)]
 pub(super) struct Adopt {

@@ -41,6 +41,8 @@ pub struct StateDocument {
     pub counters: Counters,
     /// The columns as they were at the checkpoint.
     pub schema: Option<Arc<Schema>>,
+    /// The server that the checkpoint is from, where it tells its identity (B9).
+    pub server: Option<Arc<str>>,
     /// Kept checkpoints by version; the last one is the checkpoint itself.
     pub history: Vec<HistoryEntry>,
     /// The schemas that the history names, each once; that of the checkpoint is not among them.
@@ -141,6 +143,7 @@ impl StateDocument {
             status: Status::Active,
             counters: Counters::default(),
             schema: None,
+            server: None,
             history: Vec::new(),
             past_schemas: BTreeMap::new(),
             audit: Vec::new(),

@@ -68,6 +68,8 @@ pub struct Advance {
     pub rows: u64,
     /// The columns that were read; `None` leaves what is recorded.
     pub schema: Option<Arc<Schema>>,
+    /// The server that was read; `None` leaves what is recorded.
+    pub server: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,6 +260,9 @@ fn commit(
     next.failure = None;
     if let Some(schema) = &advance.schema {
         next.schema = Some(Arc::clone(schema));
+    }
+    if let Some(server) = &advance.server {
+        next.server = Some(Arc::clone(server));
     }
     remember(document, next, None, now);
     Ok(())

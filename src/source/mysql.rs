@@ -107,12 +107,14 @@ impl Source for MySqlSource {
         max_wait: Duration,
     ) -> Result<ReadPage, SourceError> {
         let (mut connection, shape) = self.begin().await?;
+        let server = catalogue::identity(&mut connection).await;
         let mut reading = Reading {
             connection: &mut connection,
             shape: &shape,
             faults: self.faults(),
         };
-        let page = reading.page(after, writer, max_wait).await?;
+        let mut page = reading.page(after, writer, max_wait).await?;
+        page.server = server;
         connection.give_back();
         Ok(page)
     }

@@ -114,6 +114,7 @@ fn closed<C>(shape: &Shape<C>, writer: PageWriter, end: bool) -> ReadPage {
         end,
         types: Arc::clone(&shape.types),
         schema: Arc::clone(&shape.schema),
+        server: None,
     }
 }
 

@@ -128,13 +128,15 @@ impl Source for PostgresSource {
         max_wait: Duration,
     ) -> Result<ReadPage, SourceError> {
         let (mut connection, shape) = self.begin().await?;
+        let server = catalogue::identity(&mut connection).await;
         let index = shape.shape.keyset.index(|_| false);
         let mut reading = Reading {
             connection: &mut connection,
             shape: &shape,
             faults: Faults::of(&self.config).wanting(index.as_deref()),
         };
-        let page = reading.page(after, writer, max_wait).await?;
+        let mut page = reading.page(after, writer, max_wait).await?;
+        page.server = server;
         // Rows that did not fit are still on their way; whoever takes the connection next passes
         // them over before it is used.
         connection.give_back();

@@ -101,7 +101,7 @@ impl Lease {
         &self,
         receipt: Receipt,
         to: CursorMark,
-        schema: Arc<Schema>,
+        (schema, server): (Arc<Schema>, Option<Arc<str>>),
         then: Then,
     ) -> StateDocument {
         let advance = Advance {
@@ -110,6 +110,7 @@ impl Lease {
             batch_id: receipt.batch_id,
             rows: receipt.rows,
             schema: Some(schema),
+            server,
         };
         self.request(Step::Commit { advance, then }).await
     }

@@ -30,6 +30,7 @@ pub(super) struct Unsent {
     pub(super) end: bool,
     pub(super) types: Types,
     pub(super) schema: Arc<Schema>,
+    pub(super) server: Option<Arc<str>>,
 }
 
 /// The rows behind `unsent`, without a query when it reached the end.
@@ -59,7 +60,9 @@ pub(super) async fn read_unsent(
             end,
             types,
             schema,
+            server,
         } = read_page(poller, after.as_ref(), budget).await?;
+        refuse_another_server(poller, document, server.as_deref())?;
         refuse_another_order(poller, document, &schema)?;
         let Some(up_to) = page.last_position().cloned() else {
             return Ok(None);
@@ -72,12 +75,29 @@ pub(super) async fn read_unsent(
                 end,
                 types,
                 schema,
+                server,
             }));
         }
         if end {
             return Ok(None);
         }
         after = Some(up_to);
+    }
+}
+
+/// Behind one name there may be another server today, with rows of its own below the checkpoint (B9).
+fn refuse_another_server(
+    poller: &Poller,
+    document: &StateDocument,
+    server: Option<&str>,
+) -> Result<(), TickError> {
+    match (document.server.as_deref(), server) {
+        (Some(was), Some(is)) if was != is => Err(TickError::OtherServer {
+            poller: poller.name.clone(),
+            was: was.to_owned(),
+            is: is.to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 

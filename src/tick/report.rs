@@ -73,6 +73,16 @@ pub enum TickError {
         changes: Vec<SchemaChange>,
     },
     #[error(
+        "another server answers than the one that the checkpoint is from ({was} then, {is} now); if it \
+         holds the same rows, keep the checkpoint: `dbtick adopt {poller}`; otherwise start over: \
+         `dbtick reset {poller} --to beginning`"
+    )]
+    OtherServer {
+        poller: String,
+        was: String,
+        is: String,
+    },
+    #[error(
         "{key}: the state document is gone, but this poller has run before; \
          restore it: `dbtick state import {poller} FILE`, or start over: `dbtick reset {poller} --to beginning`"
     )]
@@ -170,6 +180,7 @@ impl TickError {
             Self::MarkedFailed => "marked_failed",
             Self::Fingerprint { .. } => "fingerprint_changed",
             Self::SchemaChanged { .. } => "schema_changed",
+            Self::OtherServer { .. } => "other_server",
             Self::DocumentGone { .. } => "document_gone",
             Self::Document { .. } => "document_refused",
             Self::Source(_) => "source_failed",

@@ -38,7 +38,7 @@ async fn the_history_shows_each_kept_checkpoint_and_its_schema() {
     refused(
         &run(&world, &["history", "orders", "--schema", "99"]),
         1,
-        &["version 99 is not kept any more; kept are 1, 2, 3"],
+        &["version 99 is not kept; kept are 1, 2, 3"],
     );
 }
 

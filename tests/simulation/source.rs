@@ -150,6 +150,7 @@ impl SimSource {
             end,
             types: types(),
             schema: schema(),
+            server: None,
         }
     }
 

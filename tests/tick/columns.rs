@@ -1,6 +1,8 @@
 //! B8: the columns that were seen are kept with the checkpoint, and what changes about them is told.
 
 use dbtick::model::schema::Schema;
+use dbtick::model::transitions::{Operator, Order};
+use dbtick::tick::operate::Otherwise;
 use dbtick::tick::report::{Outcome, TickError};
 
 use super::world::{COLUMNS, World, done, failed, schema};
@@ -109,4 +111,43 @@ async fn a_change_in_the_middle_of_a_drain_loses_no_batch() {
     change_to(&world, COLUMNS);
     assert_eq!(done(world.tick().await), Outcome::Drained);
     assert_eq!(world.hook().rows(), [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_server_stops_the_poller_until_it_is_adopted() {
+    let world = World::with_rows(2);
+    let answer_as = |name: &str| *world.source.server.lock().unwrap() = Some(name.into());
+    answer_as("system 1");
+    world.tick().await;
+    world.insert([3]);
+    answer_as("system 2");
+    let before = world.document();
+    for _ in 0..2 {
+        let error = failed(world.tick().await);
+        assert_eq!(error.name(), "other_server");
+        for words in [
+            "system 1",
+            "system 2",
+            "dbtick adopt orders",
+            "dbtick reset orders",
+        ] {
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+    assert_eq!(world.document(), before, "nothing was written");
+    let poller = world.poller("app/one");
+    let order = |evidence| Order::Adopt {
+        source: poller.identity(),
+        schema: None,
+        evidence,
+    };
+    let by = Operator {
+        who: "ada".to_owned(),
+        why: "moved".to_owned(),
+        id: "1".to_owned(),
+    };
+    poller.operate(&by, Otherwise::Refuse, order).await.unwrap();
+    assert_eq!(done(world.tick().await), Outcome::Drained);
+    assert_eq!(world.hook().rows(), [1, 2, 3]);
+    assert_eq!(world.document().server.as_deref(), Some("system 2"));
 }

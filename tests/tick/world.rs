@@ -501,6 +501,7 @@ pub(crate) struct Table {
     script: Mutex<VecDeque<Read>>,
     reads: Mutex<u32>,
     pub(crate) schema: Mutex<Option<Arc<Schema>>>,
+    pub(crate) server: Mutex<Option<Arc<str>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -608,6 +609,7 @@ impl Source for Table {
                 let changed = self.schema.lock().unwrap().clone();
                 changed.unwrap_or_else(|| schema(COLUMNS))
             },
+            server: self.server.lock().unwrap().clone(),
         })
     }
 

@@ -34,6 +34,7 @@ impl Source for Empty {
             end: true,
             types: Arc::new([]),
             schema: Arc::new(Schema::new([], &[], &[])),
+            server: None,
         })
     }
 

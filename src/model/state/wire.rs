@@ -67,6 +67,8 @@ struct Wire {
     counters: Counters,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schema: Option<WireSchema>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     history: Vec<WireEntry>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -189,6 +191,7 @@ impl From<&StateDocument> for Wire {
             status,
             counters,
             schema,
+            server,
             history,
             past_schemas,
             audit,
@@ -226,6 +229,7 @@ impl From<&StateDocument> for Wire {
             status: status.clone(),
             counters: counters.clone(),
             schema: schema.as_deref().map(WireSchema::from),
+            server: server.clone(),
             history: history.iter().map(WireEntry::from).collect(),
             past_schemas: past_schemas
                 .iter()
@@ -303,6 +307,7 @@ impl Wire {
             status: self.status,
             counters: self.counters,
             schema: self.schema.map(|schema| Arc::new(schema.into())),
+            server: self.server,
             history,
             past_schemas: past_schemas.collect(),
             audit: self.audit,

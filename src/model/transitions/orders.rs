@@ -181,6 +181,7 @@ fn reset(
     next.checkpoint.metadata.remove("row_count");
     // What the columns are is written down again by the next commit.
     next.schema = None;
+    next.server = None;
     remember(document, &mut next, Some("reset"), now);
     let what = format!("reset, {} → {}", standing(document), standing(&next));
     (next, what)
@@ -231,12 +232,15 @@ fn adopt(
         (Some(seen), Some(recorded)) => seen.hash() == recorded.hash(),
         _ => true,
     };
-    if document.source_fingerprint == source.fingerprint && same_columns {
+    let same_source = document.source_fingerprint == source.fingerprint;
+    if same_source && same_columns && document.server.is_none() {
         return Ok(None);
     }
     let mut next = document.clone();
     fence_off(&mut next);
     made_for(&mut next, source);
+    // Whichever server answers next is the one.
+    next.server = None;
     if let Some(schema) = schema {
         next.schema = Some(Arc::clone(schema));
     }

@@ -62,6 +62,7 @@ fn commit_to(value: i128, then: Then) -> Step {
             batch_id: format!("batch_{value}"),
             rows: 1,
             schema: None,
+            server: None,
         },
         then,
     }
@@ -334,6 +335,7 @@ fn what_was_delivered_above_the_checkpoint_is_kept_until_it_is_covered() {
             batch_id: "batch_x".to_owned(),
             rows: 4,
             schema: None,
+            server: None,
         },
         then: RENEW,
     };

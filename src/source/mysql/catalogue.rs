@@ -3,6 +3,8 @@
 //! Every question names one table, which the server answers from its dictionary without a walk
 //! through all of them.
 
+use std::sync::Arc;
+
 use sqlx::mysql::{MySql, MySqlConnection, MySqlRow};
 use sqlx::{
     AssertSqlSafe, Column as _, Connection as _, Decode, Executor, Row, SqlSafeStr, Statement,
@@ -52,6 +54,13 @@ pub(super) struct Index {
     pub(super) name: String,
     pub(super) unique: bool,
     pub(super) columns: Vec<String>,
+}
+
+/// Made with the data directory. MariaDB has none: its `server_uid` changes with the network card.
+pub(super) async fn identity(connection: &mut MySqlConnection) -> Option<Arc<str>> {
+    let sql = "SHOW GLOBAL VARIABLES LIKE 'server\\_uuid'";
+    let row = sqlx::query(sql).fetch_optional(connection).await.ok()??;
+    Some(text(&row, 1)?.into())
 }
 
 pub(super) async fn server(connection: &mut MySqlConnection) -> Result<Server, sqlx::Error> {

@@ -1,5 +1,7 @@
 //! What the database says about itself. Names are parameters here, never SQL.
 
+use std::sync::Arc;
+
 use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Column as _, Executor, Row, SqlSafeStr, Statement};
@@ -108,6 +110,13 @@ pub(super) async fn relations(
     .bind(schema)
     .fetch_all(connection)
     .await
+}
+
+/// Given to a cluster when it is made, and shared by its replicas; `None` where it is not told.
+pub(super) async fn identity(connection: &mut PgConnection) -> Option<Arc<str>> {
+    let sql = "SELECT 'system ' || system_identifier FROM pg_catalog.pg_control_system()";
+    let identity: String = sqlx::query_scalar(sql).fetch_one(connection).await.ok()?;
+    Some(identity.into())
 }
 
 /// Changes whenever something changes that a shape is made from; `None` without the relation.

@@ -162,3 +162,19 @@ async fn a_statement_that_takes_too_long_says_which_index_it_wants() {
     assert!(found.contains("statement_timeout"), "{found}");
     assert!(found.contains(index), "{found}");
 }
+
+#[tokio::test]
+async fn a_server_says_who_it_is() {
+    let mut identities = Vec::new();
+    for _ in 0..2 {
+        let engine = Engine::postgres().await;
+        let fixture = engine.fixture(SCHEMA).await;
+        let source = open(&fixture.table("t", &["c"], &["id"]));
+        for _ in 0..2 {
+            let page = read(source.as_ref(), None, 1, MANY_BYTES).await.unwrap();
+            identities.push(page.server.expect("a plain role may know"));
+        }
+    }
+    assert_eq!(identities[0], identities[1]);
+    assert!(identities[0].starts_with("system "), "{identities:?}");
+}

@@ -110,6 +110,7 @@ fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> St
                 batch_id: format!("batch_{value}"),
                 rows: 10,
                 schema: Some(Arc::clone(schema)),
+                server: None,
             },
             then: match last {
                 true => Then::Release,
