@@ -171,6 +171,7 @@ impl Invariants {
             TickError::MarkedFailed
             | TickError::Fingerprint { .. }
             | TickError::SchemaChanged { .. }
+            | TickError::OtherServer { .. }
             | TickError::DocumentGone { .. }
             | TickError::Document { .. }
             | TickError::Refused(_)
