@@ -12,6 +12,9 @@ use crate::model::page::{Op, PageWriter, Room, Taken};
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::Schema;
 
+/// NULLs are counted up to here for the message.
+pub(super) const COUNTED_NULLS: i64 = 1000;
+
 /// Reads the values of one database's rows. Columns are numbered as they are selected.
 pub(super) trait Codec: Send + Sync {
     type Row: Send;
@@ -327,6 +330,17 @@ impl<C: Codec> Shape<C> {
     fn write_member(&self, row: &C::Row, column: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.labels[column]);
         self.codec.write(row, column, out);
+    }
+
+    /// The error for a count of NULLs that went up to [`COUNTED_NULLS`] and one more.
+    pub(super) fn null_cursor(&self, column: usize, count: i64) -> SourceError {
+        SourceError::NullCursor {
+            column: self.name(column).to_owned(),
+            count: match count {
+                ..=COUNTED_NULLS => count.to_string(),
+                _ => format!("more than {COUNTED_NULLS}"),
+            },
+        }
     }
 
     pub(super) fn name(&self, column: usize) -> &str {

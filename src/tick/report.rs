@@ -119,7 +119,12 @@ pub struct Tally {
     /// Writes to the state store, heartbeats included.
     pub writes: u64,
     /// Delivered and committed, but still in an outbox that should be without them.
+    #[serde(skip_serializing_if = "is_none")]
     pub left_behind: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 #[derive(Debug)]

@@ -13,11 +13,8 @@ use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use crate::source::keyset::{Parameter, Statement};
 use crate::source::pager::{self, Stopped};
-use crate::source::shape::Unplaced;
+use crate::source::shape::{COUNTED_NULLS, Unplaced};
 use crate::source::{ReadPage, SourceError};
-
-/// NULLs are counted up to here for the message.
-const COUNTED: i64 = 1000;
 
 /// One read. Its rows come from one statement, and so from one snapshot.
 pub(super) struct Reading<'a> {
@@ -207,20 +204,14 @@ impl Reading<'_> {
     async fn null_cursor(&mut self, column: usize) -> SourceError {
         let shape = &self.shape.shape;
         let count = sqlx::query_scalar(AssertSqlSafe(shape.keyset.count_nulls(column).sql))
-            .bind(COUNTED + 1)
+            .bind(COUNTED_NULLS + 1)
             .fetch_one(&mut *self.connection)
             .await;
         let count: i64 = match count {
             Ok(count) => count,
             Err(error) => return self.faults.of("counting NULL cursors", error),
         };
-        SourceError::NullCursor {
-            column: shape.name(column).to_owned(),
-            count: match count {
-                ..=COUNTED => count.to_string(),
-                _ => format!("more than {COUNTED}"),
-            },
-        }
+        shape.null_cursor(column, count)
     }
 
     fn bound(&self, statement: &Statement, values: &[Scalar], limit: i64) -> Query {

@@ -16,10 +16,8 @@ use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use crate::source::keyset::{Parameter, Statement};
 use crate::source::pager::{self, Stopped};
+use crate::source::shape::COUNTED_NULLS;
 use crate::source::{ReadPage, SourceError};
-
-/// NULLs are counted up to here for the message.
-const COUNTED: i64 = 1000;
 
 /// One read, on a connection of its own.
 pub(super) struct Reading<'a> {
@@ -115,19 +113,13 @@ impl Reading<'_> {
 
     async fn null_cursor(&mut self, column: usize) -> Result<SourceError, SourceError> {
         let shape = &self.shape.shape;
-        let row = prepared(&shape.keyset.count_nulls(column), &[], COUNTED + 1)
+        let row = prepared(&shape.keyset.count_nulls(column), &[], COUNTED_NULLS + 1)
             .fetch_one(&mut *self.connection)
             .await;
         let count: i64 = row
             .and_then(|row| row.try_get(0))
             .map_err(|error| self.faults.explain("counting NULL cursors", error))?;
-        Ok(SourceError::NullCursor {
-            column: shape.name(column).to_owned(),
-            count: match count {
-                ..=COUNTED => count.to_string(),
-                _ => format!("more than {COUNTED}"),
-            },
-        })
+        Ok(shape.null_cursor(column, count))
     }
 }
 

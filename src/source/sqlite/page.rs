@@ -11,10 +11,8 @@ use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar, ScalarType};
 use crate::source::keyset::{Parameter, Statement};
 use crate::source::pager::{self, Stopped, mixed};
+use crate::source::shape::COUNTED_NULLS;
 use crate::source::{ReadPage, SourceError};
-
-/// NULLs are counted up to here for the message.
-const COUNTED: i64 = 1000;
 
 /// One read, inside its transaction.
 pub(super) struct Reading<'a> {
@@ -138,17 +136,11 @@ impl Reading<'_> {
     async fn null_cursor(&mut self, column: usize) -> Result<SourceError, SourceError> {
         let shape = &self.shape.shape;
         let count: i64 = sqlx::query_scalar(AssertSqlSafe(shape.keyset.count_nulls(column).sql))
-            .bind(COUNTED + 1)
+            .bind(COUNTED_NULLS + 1)
             .fetch_one(&mut *self.connection)
             .await
             .map_err(|error| self.faults.of("counting NULL cursors", error))?;
-        Ok(SourceError::NullCursor {
-            column: shape.name(column).to_owned(),
-            count: match count {
-                ..=COUNTED => count.to_string(),
-                _ => format!("more than {COUNTED}"),
-            },
-        })
+        Ok(shape.null_cursor(column, count))
     }
 }
 
