@@ -8,13 +8,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use dbtick::config::{
-    App, Connection, Function, FunctionPollers, NullPolicy, Rows, Settings, Start, StateConfig,
-    schema,
+    App, CleanUpHow, Connection, Deletes, Function, FunctionPollers, NullPolicy, Rows, Settings,
+    Start, StateConfig, Tombstones, schema,
 };
+use dbtick::model::position::Scalar;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
+    ("OTHER", "sqlite:other.db"),
     ("ORDERS_DB", "sqlite:data/orders.db"),
     ("ORDERS_HOOK", "https://example.org/hook?code=canary"),
     (
@@ -253,6 +255,45 @@ fn every_key_reaches_the_poller() {
 }
 
 #[test]
+fn a_start_deletions_and_an_outbox_can_be_told() {
+    let source = |changes: Value| {
+        let world = World::new().poller("orders", &poller(json!({ "source": changes })));
+        only(&world.load()).pollers[0].source.clone()
+    };
+    for (from, expected) in [
+        (json!(7), Scalar::Integer(7)),
+        (json!("2026-01-01"), Scalar::Text("2026-01-01".into())),
+    ] {
+        let start = source(json!({ "start": { "from": from } })).start;
+        assert_eq!(start, Start::From(expected));
+    }
+    let soft = source(json!({ "deletes": { "soft": "gone_at" } })).deletes;
+    assert_eq!(soft, Deletes::Soft("gone_at".into()));
+    let changes = json!({ "deletes": { "tombstones": { "table": "old.gone", "key": "row" } } });
+    let told = source(changes);
+    let expected = Tombstones {
+        schema: Some("old".into()),
+        table: "gone".into(),
+        cursor: told.cursor.clone(),
+        key: vec!["row".into()],
+    };
+    assert_eq!(told.deletes, Deletes::Tombstones(expected));
+    for (clean_up, expected) in [
+        (json!("keep"), None),
+        (json!("delete"), Some(CleanUpHow::Delete)),
+        (
+            json!({ "mark": "sent" }),
+            Some(CleanUpHow::Mark("sent".into())),
+        ),
+    ] {
+        let outbox = json!({ "outbox": { "payload": "body", "clean_up": clean_up } });
+        let outbox = source(outbox).outbox.unwrap();
+        assert_eq!(outbox.payload, "body");
+        assert_eq!(outbox.clean_up.map(|clean_up| clean_up.how), expected);
+    }
+}
+
+#[test]
 fn a_query_stands_in_place_of_a_table_and_keeps_its_percent_signs() {
     let query = "SELECT * FROM orders WHERE name LIKE '%x%'";
     let world = World::new().poller(
@@ -342,6 +383,40 @@ fn single_faults_say_what_to_do() {
         (
             source(json!({ "table": null })),
             "source.table: is missing (name the table",
+        ),
+        (
+            source(json!({ "deletes": {} })),
+            "source.deletes: names no way (name a column",
+        ),
+        (
+            source(json!({ "deletes": { "soft": "gone", "tombstones": { "table": "t" } } })),
+            "source.deletes.tombstones: stands beside soft",
+        ),
+        (
+            source(json!({ "deletes": { "tombstones": { "table": "t", "key": ["a", "b"] } } })),
+            "source.deletes.tombstones.key: has 2 column(s), and source.key has 1",
+        ),
+        (
+            source(json!({ "table": null, "query": "SELECT 1", "outbox": { "payload": "p" } })),
+            "source.outbox: needs a table, and the source is a query",
+        ),
+        (
+            source(json!({ "outbox": { "payload": "p", "connection": "X" } })),
+            "source.outbox.connection: is used by clean_up alone",
+        ),
+        (
+            source(json!({ "outbox": { "payload": "p", "clean_up": { "mark": "id" } } })),
+            "source.outbox.clean_up.mark: would move the row in its own order",
+        ),
+        (
+            source(
+                json!({ "outbox": { "payload": "p", "clean_up": "delete", "connection": "OTHER" } }),
+            ),
+            "source.outbox.connection: is another database than the source",
+        ),
+        (
+            source(json!({ "cursor": ["a", "b"], "start": { "from": 7 } })),
+            "source.start.from: is one value, and the cursor has several columns",
         ),
         (
             source(json!({ "connection": "VAULT" })),

@@ -15,6 +15,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use dbtick::clock::Clock;
 use dbtick::config::Start;
+use dbtick::model::position::Scalar;
 use dbtick::model::state::Status;
 use dbtick::model::transitions::Order;
 use dbtick::tick::report::{Outcome, TickError};
@@ -665,6 +666,21 @@ mod stopping {
             );
             let committed = world.store.document().map_or(0, |_| world.checkpoint());
             assert_eq!(committed, 2 * i64::try_from(hangs_at).unwrap());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poller_may_start_at_a_given_cursor() {
+        for (from, delivered) in [(1, 1..=6), (4, 4..=6), (7, 7..=6)] {
+            let mut world = World::with_rows(6);
+            world.start = Start::From(Scalar::Integer(from));
+            assert_eq!(done(world.tick().await), Outcome::Started);
+            world.tick().await;
+            assert_eq!(
+                world.hook().rows(),
+                delivered.collect::<Vec<_>>(),
+                "from {from}"
+            );
         }
     }
 

@@ -95,14 +95,42 @@ impl Walker<'_> {
         if words.len() == branches.len() {
             return check_word(value, &words, at, faults);
         }
-        match branches.iter().find(|branch| fits_type(value, branch)) {
+        match branches.iter().find(|branch| self.admits(value, branch)) {
             Some(branch) => self.walk(value, branch, at, faults),
             None => {
-                let expected: Vec<String> = branches.iter().map(type_name).collect();
+                let expected: Vec<String> = branches
+                    .iter()
+                    .map(|branch| type_name(self.example(branch)))
+                    .collect();
                 let expected = expected.join(" or ");
                 let problem = format!("must be {expected}, not {}", kind_of(value));
                 faults.add(at, problem, format!("write {expected}"));
             }
+        }
+    }
+
+    /// Whether a branch, or one of the branches inside it, is of the value's type.
+    fn admits(&self, value: &Value, branch: &Value) -> bool {
+        let branch = self.resolved(branch);
+        match branches(branch) {
+            Some(inner) => inner.iter().any(|inner| self.admits(value, inner)),
+            None => fits_type(value, branch),
+        }
+    }
+
+    /// A schema with a type, for a branch that may be a choice itself.
+    fn example<'s>(&'s self, branch: &'s Value) -> &'s Value {
+        let branch = self.resolved(branch);
+        match branches(branch).and_then(|inner| inner.first()) {
+            Some(inner) => self.example(inner),
+            None => branch,
+        }
+    }
+
+    fn resolved<'s>(&'s self, schema: &'s Value) -> &'s Value {
+        match schema.get("$ref").and_then(Value::as_str) {
+            Some(reference) => self.definition(reference),
+            None => schema,
         }
     }
 

@@ -613,10 +613,11 @@ impl Source for Table {
         })
     }
 
-    async fn last(&self, _: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
+    async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         self.answer().await?;
         let rows = self.rows.lock().unwrap();
-        Ok(rows.keys().next_back().cloned())
+        let fits = |place: &&Position| below.is_none_or(|below| place.cursor()[0] < *below);
+        Ok(rows.keys().rev().find(fits).cloned())
     }
 
     async fn describe(&self) -> Result<Description, SourceError> {
