@@ -31,6 +31,7 @@ pub use schema::schema;
 pub use settings::{SettingError, Settings};
 
 use crate::azure::connection::ServiceEndpoint;
+use crate::model::late::Ordering;
 use crate::model::position::Scalar;
 use secret::SecretUrl;
 
@@ -67,6 +68,68 @@ pub struct SourceConfig {
     pub nulls: NullPolicy,
     pub deletes: Deletes,
     pub outbox: Option<Outbox>,
+    pub late: LateCommits,
+}
+
+/// How rows that commit late are met (B5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateCommits {
+    pub mode: LateMode,
+    pub ordering: Ordering,
+    /// Who gives a row its cursor, where the owner says so; else the catalogue is asked.
+    pub stamped_by: Option<StampedBy>,
+    pub future: FutureRows,
+    /// In which writers write cursors that have none; a name or offset that the database knows.
+    pub time_zone: Option<String>,
+    /// How much a replica may lack when it takes over.
+    pub recovery_point: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LateMode {
+    /// By the evidence that there is; refused where there is none.
+    Auto,
+    /// Not at all.
+    Off,
+    /// By the evidence that there is, and for so long after a row was visible that may be behind
+    /// others.
+    Window(Duration),
+    /// Rows go out when they are so old, without any evidence.
+    Settle(Duration),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StampedBy {
+    /// The database, inside the statement that writes the row; nobody overrides it.
+    Database,
+    /// The database, with the time at which the transaction began.
+    Transaction,
+    /// The database, with the number of the transaction.
+    TransactionId,
+    /// Whoever writes the row.
+    Application,
+}
+
+/// What happens to rows whose cursor is ahead of the database's clock or sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FutureRows {
+    /// They wait until their time has come.
+    Hold,
+    /// They go out at once, and are remembered until the checkpoint passes them.
+    Deliver,
+}
+
+impl Default for LateCommits {
+    fn default() -> Self {
+        Self {
+            mode: LateMode::Auto,
+            ordering: Ordering::Visible,
+            stamped_by: None,
+            future: FutureRows::Hold,
+            time_zone: None,
+            recovery_point: Duration::from_secs(60),
+        }
+    }
 }
 
 /// How deleted rows are noticed (B6).

@@ -3,6 +3,7 @@
 pub mod definition;
 pub mod envelope;
 pub mod history;
+pub mod late;
 pub mod lease;
 pub mod page;
 pub mod position;

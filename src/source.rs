@@ -5,6 +5,7 @@ mod findings;
 mod fragment;
 mod json;
 mod keyset;
+mod late;
 pub mod mysql;
 mod names;
 mod pager;
@@ -13,6 +14,7 @@ mod shape;
 pub mod sqlite;
 pub mod survey;
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use async_trait::async_trait;
 use crate::azure::Azure;
 use crate::config::{Connection, SourceConfig};
 use crate::database::DatabaseError;
+use crate::model::late::{Protection, Sight, Survey, Witness};
 use crate::model::page::{Page, PageWriter};
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::Schema;
@@ -63,6 +66,15 @@ pub trait Source: Debug + Send + Sync {
         max_wait: Duration,
     ) -> Result<ReadPage, SourceError>;
 
+    /// What is seen of writers in flight, before the rows of a sweep are read (B5): the bound is
+    /// sampled first, the writers after it, each by a statement of its own. `known` are witnesses of
+    /// earlier sights that the document still waits for.
+    ///
+    /// By default commits are in the order of cursors, and nothing needs to be known.
+    async fn look(&self, _known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
+        Ok(Sight::default())
+    }
+
     /// The position of the last row there is now, where `start: now` begins; or of the last one whose
     /// cursor is less than `below`.
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError>;
@@ -91,6 +103,8 @@ pub struct ReadPage {
     pub schema: Arc<Schema>,
     /// Who answered, where a server tells: another one has another history (B9).
     pub server: Option<Arc<str>>,
+    /// What was seen of uncommitted rows before the page was read, where that is the evidence.
+    pub survey: Survey,
 }
 
 /// Delivered columns and their source types, in order; shared by every page of one schema.
@@ -104,6 +118,8 @@ pub struct Description {
     pub columns: Vec<(String, String)>,
     pub cursor_kind: crate::model::position::CursorKind,
     pub findings: Vec<Finding>,
+    /// Against rows that commit late; `None` where nobody has judged it.
+    pub protection: Option<Protection>,
 }
 
 /// One line of `dbtick check`.

@@ -106,6 +106,7 @@ mod tests {
             nulls: NullPolicy::Fail,
             deletes: Deletes::Unseen,
             outbox: None,
+            late: crate::config::LateCommits::default(),
         }
     }
 

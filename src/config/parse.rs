@@ -4,6 +4,7 @@
 
 mod connection;
 mod deletes;
+mod late;
 mod limits;
 mod source;
 mod state;

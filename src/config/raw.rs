@@ -81,6 +81,76 @@ pub(super) struct Source {
     pub(super) deletes: Option<Deletes>,
     /// The table is an outbox: one column is the message.
     pub(super) outbox: Option<Outbox>,
+    /// How rows that are committed after later ones were read are met; `auto` unless told.
+    pub(super) late_commits: Option<LateCommits>,
+    /// Whether rows go out as soon as they are visible; `visible` unless told.
+    pub(super) ordering: Option<Ordering>,
+    /// Who gives a row its cursor; told by the catalogue, as far as it can, unless told.
+    pub(super) stamped_by: Option<StampedBy>,
+    /// What happens to rows whose cursor is ahead of the database's clock or sequence; `hold` unless told.
+    pub(super) future: Option<FutureRows>,
+    /// In which writers write a cursor without zone, such as `Europe/Berlin` or `+02:00`; UTC unless told.
+    #[schemars(length(min = 1))]
+    pub(super) time_zone: Option<String>,
+    /// How much a replica may lack when it takes over, such as `60s`, which is what it is unless told.
+    pub(super) recovery_point: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum LateCommits {
+    Word(LateWord),
+    Times(LateTimes),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LateWord {
+    /// By the evidence that the database gives; refused where it gives none.
+    Auto,
+    /// Not at all: rows that commit late are lost.
+    Off,
+}
+
+/// One of the two.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct LateTimes {
+    /// Rows that may come before others are looked for during so long, such as `30s`.
+    pub(super) window: Option<String>,
+    /// Rows go out when they are so old, such as `2s`.
+    pub(super) settle: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Ordering {
+    /// As soon as they are visible; a row that commits late comes late.
+    Visible,
+    /// In the order of the cursor, as late as the slowest transaction.
+    Cursor,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum StampedBy {
+    /// The database, inside the writing statement, and nobody overrides it.
+    Database,
+    /// The database, with the time at which the transaction began: now() of PostgreSQL.
+    Transaction,
+    /// The database, with the number of the transaction.
+    TransactionId,
+    /// Whoever writes the row.
+    Application,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FutureRows {
+    /// They wait until their time has come.
+    Hold,
+    /// They go out at once.
+    Deliver,
 }
 
 /// One name, or several.

@@ -44,6 +44,8 @@ pub struct HistoryEntry {
     pub by: Option<String>,
     /// A change by hand replaced it.
     pub undo: bool,
+    /// The database's next transaction when it was read (B9).
+    pub transaction: Option<u64>,
 }
 
 /// Enough of a fingerprint to tell two sources apart.

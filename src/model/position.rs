@@ -97,6 +97,27 @@ impl Position {
         &self.key
     }
 
+    /// One line, typed value by value: `[["i:5"],["t:abc"]]`.
+    #[must_use]
+    pub fn to_tagged(&self) -> String {
+        let tagged =
+            |scalars: &[Scalar]| -> Value { scalars.iter().map(Scalar::to_tagged).collect() };
+        Value::Array(vec![tagged(&self.cursor), tagged(&self.key)]).to_string()
+    }
+
+    pub fn from_tagged(text: &str) -> Result<Self, PositionError> {
+        let wrong = || PositionError::WrongType {
+            expected: "a position",
+            found: text.to_owned(),
+        };
+        let (cursor, key): (Vec<String>, Vec<String>) =
+            serde_json::from_str(text).map_err(|_| wrong())?;
+        let scalars = |texts: &[String]| -> Result<Vec<Scalar>, PositionError> {
+            texts.iter().map(|text| Scalar::from_tagged(text)).collect()
+        };
+        Ok(Self::new(scalars(&cursor)?, scalars(&key)?))
+    }
+
     /// This position with the types of another one of the same source: a document that carries no
     /// types cannot tell a timestamp from text. `None` where the values do not allow it.
     #[must_use]
@@ -233,6 +254,28 @@ impl Scalar {
                 _ => Err(wrong("base64 bytes")),
             },
         }
+    }
+
+    /// `i:5`, `t:text`, `b:base64`: short, and typed by itself.
+    #[must_use]
+    pub fn to_tagged(&self) -> String {
+        match self {
+            Self::Integer(value) => format!("i:{value}"),
+            Self::Text(value) => format!("t:{value}"),
+            Self::Bytes(value) => format!("b:{}", BASE64.encode(value)),
+            other => format!("{}:{other}", other.scalar_type().name()),
+        }
+    }
+
+    pub fn from_tagged(text: &str) -> Result<Self, PositionError> {
+        let (tag, value) = text.split_once(':').unwrap_or(("", text));
+        let as_type = match tag {
+            "i" => ScalarType::Integer,
+            "t" => ScalarType::Text,
+            "b" => ScalarType::Bytes,
+            name => ScalarType::from_name(name)?,
+        };
+        Self::from_json(&Value::from(value), as_type)
     }
 
     /// For documents that carry no types (plain version 1): a number is an integer, a string is

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::definition::SourceDefinition;
 use super::history::HistoryEntry;
+use super::late::Late;
 use super::lease::{Lease, WriteMark};
 use super::page::EventId;
 use super::position::{CursorKind, Position};
@@ -36,6 +37,7 @@ pub struct StateDocument {
     pub holder: Option<WriteMark>,
     /// Delivered above the checkpoint: exact, because a false member would be a lost row.
     pub delivered: BTreeMap<EventId, Position>,
+    pub late: Late,
     pub failure: Option<Failure>,
     pub status: Status,
     pub counters: Counters,
@@ -139,6 +141,7 @@ impl StateDocument {
             lease: Lease::default(),
             holder: None,
             delivered: BTreeMap::new(),
+            late: Late::default(),
             failure: None,
             status: Status::Active,
             counters: Counters::default(),

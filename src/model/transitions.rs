@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::definition::SourceIdentity;
 use super::history::{self, HistoryEntry};
+use super::late::Late;
 use super::lease::{AgeEvidence, Held, WriteMark, to_delta};
 use super::page::EventId;
 use super::position::Position;
@@ -29,6 +30,8 @@ pub enum Action {
         mark: WriteMark,
         step: Step,
     },
+    /// Something an idle tick does without holding anything.
+    Settle(Settlement),
     /// Something a person or a tool does from outside, audited.
     Operate {
         by: Operator,
@@ -59,6 +62,17 @@ pub enum Step {
     Release,
 }
 
+/// The checkpoint moves over rows that were delivered before, because nobody is left who could commit
+/// one among them; or what is waited for is written down.
+#[derive(Debug, Clone)]
+pub struct Settlement {
+    pub nonce: String,
+    pub to: Option<CursorMark>,
+    pub late: Late,
+    pub source: SourceIdentity,
+    pub evidence: AgeEvidence,
+}
+
 /// How far the checkpoint moves, and what was delivered above it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advance {
@@ -70,6 +84,10 @@ pub struct Advance {
     pub schema: Option<Arc<Schema>>,
     /// The server that was read; `None` leaves what is recorded.
     pub server: Option<Arc<str>>,
+    /// What is known about late commits; `None` leaves what is recorded.
+    pub late: Option<Late>,
+    /// Everything that was delivered above the checkpoint is in the segments of `late`.
+    pub shelved: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +143,7 @@ pub fn apply(
     match action {
         Action::Claim(claim) => apply_claim(document, claim, now),
         Action::Hold { mark, step } => apply_step(document, mark, step, now),
+        Action::Settle(settlement) => settle(document, settlement, now),
         Action::Operate { by, order } => orders::apply(document, by, order, now),
     }
 }
@@ -165,17 +184,7 @@ fn apply_claim(
     {
         return Ok(Applied::Already);
     }
-    match document.status {
-        Status::Active => {}
-        Status::Paused => return Err(Refusal::Paused),
-        Status::Failed => return Err(Refusal::Failed),
-    }
-    if document.source_fingerprint != claim.source.fingerprint {
-        return Err(Refusal::Fingerprint {
-            stored: document.source_fingerprint.clone(),
-            configured: claim.source.fingerprint.clone(),
-        });
-    }
+    refuse_unless_ready(document, &claim.source)?;
     refuse_if_held(document, claim.evidence)?;
     let mut next = document.clone();
     // Documents of older versions do not say it; equal fingerprints are equal definitions.
@@ -193,6 +202,44 @@ fn apply_claim(
         nonce: claim.nonce.clone(),
         sequence: 0,
     });
+    changed(next)
+}
+
+fn settle(
+    document: &StateDocument,
+    settlement: &Settlement,
+    now: Timestamp,
+) -> Result<Applied, Refusal> {
+    let Settlement {
+        nonce,
+        to,
+        late,
+        source,
+        evidence,
+    } = settlement;
+    if document
+        .holder
+        .as_ref()
+        .is_some_and(|mark| mark.nonce == *nonce)
+    {
+        return Ok(Applied::Already);
+    }
+    refuse_unless_ready(document, source)?;
+    refuse_if_held(document, *evidence)?;
+    let mut next = document.clone();
+    next.lease.token = document.lease.token.next();
+    next.lease.held = None;
+    next.holder = Some(WriteMark {
+        token: next.lease.token,
+        nonce: nonce.clone(),
+        sequence: 0,
+    });
+    next.late = late.clone();
+    if let Some(to) = to {
+        move_to(&mut next, to)?;
+        next.checkpoint.updated_at = Some(now);
+        remember(document, &mut next, None, now);
+    }
     changed(next)
 }
 
@@ -241,12 +288,18 @@ fn commit(
     advance: &Advance,
     now: Timestamp,
 ) -> Result<(), Refusal> {
+    if let Some(late) = &advance.late {
+        next.late = late.clone();
+    }
     next.delivered.extend(
         advance
             .delivered
             .iter()
             .map(|(id, position)| (*id, position.clone())),
     );
+    if advance.shelved {
+        next.delivered.clear();
+    }
     if let Some(to) = &advance.to {
         move_to(next, to)?;
     }
@@ -316,6 +369,11 @@ fn entry(document: &StateDocument, version: u64, at: Timestamp, by: Option<&str>
         source: history::short(&document.source_fingerprint),
         by: by.map(str::to_owned),
         undo: false,
+        transaction: document
+            .late
+            .epoch
+            .as_ref()
+            .and_then(|epoch| epoch.transaction),
     }
 }
 
@@ -330,6 +388,7 @@ fn move_to(next: &mut StateDocument, to: &CursorMark) -> Result<(), Refusal> {
         });
     }
     next.delivered.retain(|_, position| *position > to.position);
+    next.late.pass(&to.position);
     next.checkpoint.cursor = Some(to.clone());
     Ok(())
 }
@@ -341,6 +400,21 @@ fn renew(next: &mut StateDocument, ttl: Duration, now: Timestamp) {
         held.heartbeat_at = now;
         held.expires_at = now + to_delta(ttl);
     }
+}
+
+fn refuse_unless_ready(document: &StateDocument, source: &SourceIdentity) -> Result<(), Refusal> {
+    match document.status {
+        Status::Active => {}
+        Status::Paused => return Err(Refusal::Paused),
+        Status::Failed => return Err(Refusal::Failed),
+    }
+    if document.source_fingerprint != source.fingerprint {
+        return Err(Refusal::Fingerprint {
+            stored: document.source_fingerprint.clone(),
+            configured: source.fingerprint.clone(),
+        });
+    }
+    Ok(())
 }
 
 fn refuse_if_held(document: &StateDocument, evidence: AgeEvidence) -> Result<(), Refusal> {

@@ -10,6 +10,7 @@ use futures_util::{Stream, TryStreamExt};
 use super::names::shown;
 use super::shape::{Codec, Shape, Unplaced};
 use super::{ReadPage, SourceError};
+use crate::model::late::Survey;
 use crate::model::page::{PageWriter, Room, Taken};
 use crate::model::position::{Position, ScalarType};
 
@@ -115,6 +116,7 @@ fn closed<C>(shape: &Shape<C>, writer: PageWriter, end: bool) -> ReadPage {
         types: Arc::clone(&shape.types),
         schema: Arc::clone(&shape.schema),
         server: None,
+        survey: Survey::default(),
     }
 }
 

@@ -111,6 +111,8 @@ impl Lease {
             rows: receipt.rows,
             schema: Some(schema),
             server,
+            late: None,
+            shelved: false,
         };
         self.request(Step::Commit { advance, then }).await
     }

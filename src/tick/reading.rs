@@ -61,6 +61,7 @@ pub(super) async fn read_unsent(
             types,
             schema,
             server,
+            survey: _,
         } = read_page(poller, after.as_ref(), budget).await?;
         refuse_another_server(poller, document, server.as_deref())?;
         refuse_another_order(poller, document, &schema)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::deletes::{self, Order};
-use super::{Reader, connection};
+use super::{Reader, connection, late};
 use crate::config::fault::Place;
 use crate::config::raw::{self, Names};
 use crate::config::{Deletes, NullPolicy, Rows, SourceConfig, Start};
@@ -26,7 +26,25 @@ pub(super) fn source(
         nulls,
         deletes,
         outbox,
+        late_commits,
+        ordering,
+        stamped_by,
+        future,
+        time_zone,
+        recovery_point,
     } = raw;
+    let late = late::late(
+        reader,
+        at,
+        late::Raw {
+            late_commits,
+            ordering,
+            stamped_by,
+            future,
+            time_zone,
+            recovery_point,
+        },
+    );
     let connection = connection::connection(reader, &at.key("connection"), &connection);
     let rows = reader.rows(at, table, query);
     let cursor = reader.names(&at.key("cursor"), cursor);
@@ -95,6 +113,7 @@ pub(super) fn source(
             Some(outbox) => Some(outbox?),
             None => None,
         },
+        late: late?,
     })
 }
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use chrono::{DateTime, Datelike, Timelike};
+use chrono::{DateTime, Datelike, NaiveDateTime, Timelike};
 
 /// What the column knows about time zones; part of the type, never of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,6 +58,17 @@ impl Moment {
     #[must_use]
     pub fn from_days(kind: MomentKind, days: i64, micros: u64) -> Self {
         Self::new(kind, civil(days), micros)
+    }
+
+    /// A calendar moment; of a date, the day it falls on.
+    #[must_use]
+    pub fn at(kind: MomentKind, at: NaiveDateTime) -> Self {
+        let date = (at.year(), at.month() as u8, at.day() as u8);
+        let micros = match kind {
+            MomentKind::Date => 0,
+            MomentKind::Instant | MomentKind::Local => micros_of(&at),
+        };
+        Self::new(kind, date, micros)
     }
 
     #[must_use]
@@ -185,8 +196,10 @@ fn number<T: std::str::FromStr>(text: &str, length: std::ops::RangeInclusive<usi
 
 fn from_offset(text: &str) -> Option<Moment> {
     let utc = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
-    let date = (utc.year(), utc.month() as u8, utc.day() as u8);
-    let seconds = u64::from(utc.num_seconds_from_midnight());
-    let micros = seconds * MICROS_OF_SECOND + u64::from(utc.nanosecond()) / 1000;
-    Some(Moment::new(MomentKind::Instant, date, micros))
+    Some(Moment::at(MomentKind::Instant, utc.naive_utc()))
+}
+
+fn micros_of(time: &impl Timelike) -> u64 {
+    let seconds = u64::from(time.num_seconds_from_midnight());
+    seconds * MICROS_OF_SECOND + u64::from(time.nanosecond()) / 1000
 }

@@ -3,12 +3,13 @@
 //! of another poller or changed by hand is refused, never repaired (C8).
 
 mod format;
+mod late;
 mod past;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use data_encoding::{BASE64, HEXLOWER};
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -19,11 +20,13 @@ use super::{
 use crate::clock::Timestamp;
 use crate::model::definition::SourceDefinition;
 use crate::model::history::HistoryEntry;
+use crate::model::late::Late;
 use crate::model::lease::{FencingToken, Held, Lease, WriteMark};
 use crate::model::page::EventId;
 use crate::model::position::{
     CursorKind, Position, PositionError, Scalar, ScalarType, cursor_to_json, key_to_json,
 };
+use late::WireLate;
 use past::{WireColumn, WireEntry, WireSchema, columns_from, columns_of};
 
 /// Why a document cannot be trusted. It is left as it is; a person decides.
@@ -59,6 +62,8 @@ struct Wire {
     holder: Option<WriteMark>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     delivered: Vec<WireDelivered>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    late: Option<WireLate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<Failure>,
     #[serde(default)]
@@ -187,6 +192,7 @@ impl From<&StateDocument> for Wire {
             lease,
             holder,
             delivered,
+            late,
             failure,
             status,
             counters,
@@ -221,10 +227,11 @@ impl From<&StateDocument> for Wire {
                 .iter()
                 .map(|(id, position)| WireDelivered {
                     id: id.to_string(),
-                    cursor: position.cursor().iter().map(tagged).collect(),
-                    key: position.key().iter().map(tagged).collect(),
+                    cursor: position.cursor().iter().map(Scalar::to_tagged).collect(),
+                    key: position.key().iter().map(Scalar::to_tagged).collect(),
                 })
                 .collect(),
+            late: WireLate::of(late),
             failure: failure.clone(),
             status: status.clone(),
             counters: counters.clone(),
@@ -303,6 +310,11 @@ impl Wire {
             lease: self.lease.into_lease()?,
             holder: self.holder,
             delivered,
+            late: self
+                .late
+                .map(Late::try_from)
+                .transpose()?
+                .unwrap_or_default(),
             failure: self.failure,
             status: self.status,
             counters: self.counters,
@@ -419,29 +431,9 @@ impl WireDelivered {
         let id = EventId::parse(&self.id)
             .ok_or_else(|| DocumentError::Illegal(format!("{:?} is no event id", self.id)))?;
         let scalars = |texts: &[String]| -> Result<Vec<Scalar>, PositionError> {
-            texts.iter().map(|text| untagged(text)).collect()
+            texts.iter().map(|text| Scalar::from_tagged(text)).collect()
         };
         let position = Position::new(scalars(&self.cursor)?, scalars(&self.key)?);
         Ok((id, position))
     }
-}
-
-fn tagged(scalar: &Scalar) -> String {
-    match scalar {
-        Scalar::Integer(value) => format!("i:{value}"),
-        Scalar::Text(value) => format!("t:{value}"),
-        Scalar::Bytes(value) => format!("b:{}", BASE64.encode(value)),
-        other => format!("{}:{other}", other.scalar_type().name()),
-    }
-}
-
-fn untagged(text: &str) -> Result<Scalar, PositionError> {
-    let (tag, value) = text.split_once(':').unwrap_or(("", text));
-    let as_type = match tag {
-        "i" => ScalarType::Integer,
-        "t" => ScalarType::Text,
-        "b" => ScalarType::Bytes,
-        name => ScalarType::from_name(name)?,
-    };
-    Scalar::from_json(&Value::from(value), as_type)
 }

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use super::{Applied, Refusal, changed, held_by, move_to, refuse_if_held, remember};
+use super::{Applied, Refusal, changed, refuse_if_held, remember};
 use crate::clock::Timestamp;
 use crate::model::definition::SourceIdentity;
 use crate::model::history::short;
+use crate::model::late::Epoch;
 use crate::model::lease::AgeEvidence;
 use crate::model::schema::Schema;
 use crate::model::state::{AuditEntry, CursorMark, StateDocument, Status};
@@ -24,10 +25,6 @@ pub struct Operator {
 
 #[derive(Debug, Clone)]
 pub enum Order {
-    /// Move the watermark without a lease held: what an idle tick may do once a fence has cleared.
-    Settle {
-        to: CursorMark,
-    },
     /// To a position, or to the beginning.
     Reset {
         to: Option<CursorMark>,
@@ -51,6 +48,14 @@ pub enum Order {
         saved: Box<StateDocument>,
         evidence: AgeEvidence,
     },
+    /// Back to a kept version, because the database has gone back (B9). What was delivered above it is
+    /// still remembered.
+    Rewind {
+        version: u64,
+        epoch: Epoch,
+        source: SourceIdentity,
+        evidence: AgeEvidence,
+    },
     Pause,
     Resume,
     Fail,
@@ -67,7 +72,6 @@ pub(super) fn apply(
         return Ok(Applied::Already);
     }
     let (mut next, what) = match order {
-        Order::Settle { to } => return settle(document, to, now),
         Order::Reset {
             to,
             source,
@@ -98,6 +102,15 @@ pub(super) fn apply(
         Order::Import { saved, evidence } => {
             refuse_if_held(document, *evidence)?;
             import(document, saved, now)
+        }
+        Order::Rewind {
+            version,
+            epoch,
+            source,
+            evidence,
+        } => {
+            refuse_if_held(document, *evidence)?;
+            rewind(document, *version, epoch, source, now)?
         }
         Order::Pause => return set_status(document, Status::Paused, by, "pause", now),
         Order::Resume => return set_status(document, Status::Active, by, "resume", now),
@@ -154,21 +167,6 @@ pub fn fits(document: &StateDocument, source: &SourceIdentity) -> Result<(), Ref
     })
 }
 
-fn settle(document: &StateDocument, to: &CursorMark, now: Timestamp) -> Result<Applied, Refusal> {
-    if let Some(held) = &document.lease.held {
-        return Err(held_by(document, held));
-    }
-    if document.position() == Some(&to.position) {
-        return Ok(Applied::Already);
-    }
-    let mut next = document.clone();
-    next.lease.token = document.lease.token.next();
-    move_to(&mut next, to)?;
-    next.checkpoint.updated_at = Some(now);
-    remember(document, &mut next, None, now);
-    changed(next)
-}
-
 fn reset(
     document: &StateDocument,
     to: &Option<CursorMark>,
@@ -220,6 +218,32 @@ fn rollback(
     Ok((next, what))
 }
 
+fn rewind(
+    document: &StateDocument,
+    version: u64,
+    epoch: &Epoch,
+    source: &SourceIdentity,
+    now: Timestamp,
+) -> Result<(StateDocument, String), Refusal> {
+    let (mut next, _) = rollback(document, version, source, now)?;
+    next.status.clone_from(&document.status);
+    next.schema.clone_from(&document.schema);
+    next.delivered.clone_from(&document.delivered);
+    next.late.clone_from(&document.late);
+    next.late.fences.clear();
+    next.late.epoch = Some(epoch.clone());
+    if let Some(entry) = next.history.last_mut() {
+        entry.by = Some("rewind".to_owned());
+        entry.transaction = epoch.transaction;
+    }
+    let what = format!(
+        "rewind to version {version}, {} → {}",
+        standing(document),
+        standing(&next)
+    );
+    Ok((next, what))
+}
+
 /// `None`: there is nothing to adopt.
 fn adopt(
     document: &StateDocument,
@@ -241,6 +265,8 @@ fn adopt(
     made_for(&mut next, source);
     // Whichever server answers next is the one.
     next.server = None;
+    next.late.fences.clear();
+    next.late.epoch = None;
     if let Some(schema) = schema {
         next.schema = Some(Arc::clone(schema));
     }
@@ -295,6 +321,7 @@ fn begun_again(document: &StateDocument, source: &SourceIdentity, now: Timestamp
     fence_off(&mut next);
     made_for(&mut next, source);
     next.delivered.clear();
+    next.late.begin_again();
     next.failure = None;
     if next.status == Status::Failed {
         next.status = Status::Active;

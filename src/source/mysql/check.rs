@@ -57,6 +57,7 @@ pub(super) async fn describe(
         columns: shape.shape.types.to_vec(),
         cursor_kind: kind,
         findings: found,
+        protection: None,
     })
 }
 

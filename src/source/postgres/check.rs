@@ -66,6 +66,7 @@ pub(super) async fn describe(
         columns: shape.shape.types.to_vec(),
         cursor_kind: cursor_kind(shape, sample),
         findings: found,
+        protection: None,
     })
 }
 

@@ -53,6 +53,7 @@ pub(super) async fn describe(
         columns: shape.shape.types.to_vec(),
         cursor_kind: kind,
         findings,
+        protection: None,
     })
 }
 

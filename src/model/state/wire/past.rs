@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DocumentError, tagged, untagged};
+use super::DocumentError;
 use crate::clock::Timestamp;
 use crate::model::history::HistoryEntry;
-use crate::model::position::{CursorKind, Position, PositionError};
+use crate::model::position::{CursorKind, Position, PositionError, Scalar};
 use crate::model::schema::{Column, Role, Schema};
 use crate::model::state::CursorMark;
 
@@ -39,6 +39,8 @@ pub(super) struct WireEntry {
     by: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     undo: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    transaction: Option<u64>,
 }
 
 /// Scalars as in `delivered`: typed one by one.
@@ -62,15 +64,21 @@ impl From<&HistoryEntry> for WireEntry {
             source,
             by,
             undo,
+            transaction,
         } = entry;
         let place = |mark: &CursorMark| WirePlace {
             kind: mark.kind,
-            value: mark.position.cursor().iter().map(tagged).collect(),
+            value: mark
+                .position
+                .cursor()
+                .iter()
+                .map(Scalar::to_tagged)
+                .collect(),
             key: mark
                 .key_columns
                 .iter()
                 .cloned()
-                .zip(mark.position.key().iter().map(tagged))
+                .zip(mark.position.key().iter().map(Scalar::to_tagged))
                 .collect(),
         };
         Self {
@@ -84,6 +92,7 @@ impl From<&HistoryEntry> for WireEntry {
             source: source.clone(),
             by: by.clone(),
             undo: *undo,
+            transaction: *transaction,
         }
     }
 }
@@ -103,6 +112,7 @@ impl TryFrom<WireEntry> for HistoryEntry {
             source: entry.source,
             by: entry.by,
             undo: entry.undo,
+            transaction: entry.transaction,
         })
     }
 }
@@ -111,8 +121,8 @@ impl TryFrom<WirePlace> for CursorMark {
     type Error = PositionError;
 
     fn try_from(place: WirePlace) -> Result<Self, PositionError> {
-        let cursor = place.value.iter().map(|text| untagged(text));
-        let key = place.key.iter().map(|(_, text)| untagged(text));
+        let cursor = place.value.iter().map(|text| Scalar::from_tagged(text));
+        let key = place.key.iter().map(|(_, text)| Scalar::from_tagged(text));
         Ok(Self {
             kind: place.kind,
             position: Position::new(
