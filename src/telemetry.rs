@@ -7,7 +7,7 @@ use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
-use crate::tick::report::{ClockSkew, Tally, TickReport};
+use crate::tick::report::{ClockSkew, LateReport, Tally, TickReport};
 
 /// One line per tick, for log queries: `event == "dbtick.tick"`.
 #[derive(Serialize)]
@@ -22,6 +22,11 @@ struct TickLine<'a> {
     took_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<&'a str>,
+    #[serde(flatten)]
+    late: LateReport,
+    /// Why the checkpoint went back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rewound: Option<&'a str>,
     /// Beyond the margin only; positive where this machine is ahead of the state store.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_skew_s: Option<i64>,
@@ -79,6 +84,8 @@ pub fn tick_ended(report: &TickReport, invocation_id: &str, past_due: bool) {
         tally: report.tally,
         took_ms: report.took_ms,
         checkpoint: report.checkpoint.as_deref(),
+        late: report.late,
+        rewound: report.rewound.as_deref(),
         clock_skew_s: report.clock_skew.map(ClockSkew::seconds),
         error,
     });

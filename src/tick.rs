@@ -8,12 +8,16 @@ pub mod budget;
 mod clean_up;
 mod deliver;
 mod keeper;
+mod memory;
 pub mod operate;
 mod preview;
 mod reading;
 pub mod report;
+mod settling;
+mod sweeping;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::try_join;
 
@@ -21,14 +25,15 @@ use crate::clock::Clock;
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
 use crate::model::definition::{SourceDefinition, SourceIdentity};
 use crate::model::envelope::Batch;
+use crate::model::late::{Ordering, Sweep};
 use crate::model::lease::AgeEvidence;
 use crate::model::position::Position;
 use crate::model::schema::SchemaChange;
-use crate::model::state::{CursorMark, Failure, StateDocument, Status};
+use crate::model::state::{Failure, StateDocument, Status};
 use crate::model::transitions::Then;
 use crate::sink::Sink;
 use crate::source::Source;
-use crate::store::{StateStore, StoreKey};
+use crate::store::{ObjectStore, StateStore, StoreKey};
 
 pub use preview::Whereabouts;
 
@@ -37,8 +42,11 @@ use budget::Budget;
 use clean_up::clean_up;
 use deliver::{NotDelivered, deliver};
 use keeper::{Claimed, Keeper, Lease, Standing, claim};
-use reading::{Unsent, load_document, read_after, read_unsent};
-use report::{ClockSkew, Outcome, Tally, TickError, TickReport};
+use memory::Memory;
+use reading::load_document;
+use report::{ClockSkew, LateReport, Outcome, Tally, TickError, TickReport};
+use settling::{Remembering, look_again, proven, settle_idle, what_to_remember};
+use sweeping::{Next, Unsent, read_after, read_behind};
 
 /// A poller with everything it needs to run.
 #[derive(Debug)]
@@ -50,11 +58,16 @@ pub struct Poller {
     pub owner: String,
     pub key_columns: Vec<String>,
     pub start: Start,
+    pub ordering: Ordering,
+    /// How much a replica may lack when it takes over.
+    pub recovery_point: Duration,
     pub batch: BatchLimits,
     pub lease: LeaseTimes,
     pub source: Arc<dyn Source>,
     pub sinks: Vec<Arc<dyn Sink>>,
     pub store: Arc<dyn StateStore>,
+    /// Beside the documents, on the same back end.
+    pub objects: Arc<dyn ObjectStore>,
     pub state_key: StoreKey,
     pub birth_marker: StoreKey,
     pub clock: Arc<dyn Clock>,
@@ -84,6 +97,8 @@ pub async fn tick(poller: &Poller, budget: Budget) -> TickReport {
         checkpoint: progress.checkpoint.map(|position| position.to_string()),
         clock_skew: progress.clock_skew,
         schema_changes: progress.schema_changes,
+        late: progress.late,
+        rewound: progress.rewound,
     }
 }
 
@@ -94,6 +109,8 @@ struct Progress {
     checkpoint: Option<Position>,
     clock_skew: Option<ClockSkew>,
     schema_changes: Vec<SchemaChange>,
+    late: LateReport,
+    rewound: Option<String>,
 }
 
 async fn run(
@@ -108,28 +125,51 @@ async fn run(
             None => return Ok(Outcome::Started),
         },
     };
-    progress.checkpoint = standing.document.position().cloned();
     progress.clock_skew = ClockSkew::beyond(poller.lease.margin, standing.skew);
+    progress.checkpoint = standing.document.position().cloned();
     if let Some(outcome) = reason_to_stop(poller, &standing)? {
         return Ok(outcome);
     }
-    let start = standing.document.position();
-    let Some(first) = read_unsent(poller, &standing.document, start, &budget).await? else {
-        return Ok(Outcome::Idle);
+    let (standing, sweep) =
+        sweeping::begin(poller, standing, &budget, &mut progress.rewound).await?;
+    let document = &standing.document;
+    progress.checkpoint = document.position().cloned();
+    progress.late = LateReport::of(document, sweep.sight());
+    let memory = Memory::load(poller, document, sweep.start()).await?;
+    let first = read_behind(poller, document, &sweep, &memory, sweep.start(), &budget).await?;
+    let first = match first {
+        Next::Rows(first) => *first,
+        Next::End { seen, held } => {
+            progress.late.held(held);
+            return settle_idle(poller, standing, sweep, &seen, held, &budget, progress).await;
+        }
     };
     let keeper = match claim(poller, standing).await? {
         Claimed::Mine(keeper) => keeper,
         Claimed::Elsewhere(owner) => return Ok(Outcome::HeldElsewhere { owner }),
         Claimed::Paused => return Ok(Outcome::Paused),
     };
-    drain(poller, keeper, first, budget, progress).await
+    let work = Work {
+        sweep,
+        memory,
+        first,
+    };
+    drain(poller, keeper, work, budget, progress).await
+}
+
+/// What a tick has found to do.
+#[derive(Debug)]
+struct Work {
+    sweep: Sweep,
+    memory: Memory,
+    first: Unsent,
 }
 
 /// Delivers and commits batch after batch, reading the next one while this one is delivered.
 async fn drain(
     poller: &Poller,
     keeper: Box<Keeper<'_>>,
-    first: Unsent,
+    work: Work,
     budget: Budget,
     progress: &mut Progress,
 ) -> Result<Outcome, TickError> {
@@ -139,6 +179,7 @@ async fn drain(
         tally,
         checkpoint,
         schema_changes,
+        late,
         ..
     } = progress;
     let body = async |mut lease: Lease| {
@@ -148,39 +189,89 @@ async fn drain(
             lease.release().await;
             return Err(error);
         }
-        let mut unsent = first;
+        memory::remove_retired(poller, &mut document.late).await;
+        let Work {
+            mut sweep,
+            mut memory,
+            first: mut unsent,
+        } = work;
         loop {
             let batch = encode(poller, &document, &unsent, &mut lease);
-            let read_ahead = async { Ok(read_after(poller, &document, &unsent, &budget).await) };
+            let read_ahead = async {
+                let next = read_after(poller, &document, &sweep, &memory, &unsent, &budget);
+                Ok(next.await)
+            };
             let delivery = deliver(poller, &batch, &budget);
             let (receipt, next) = match try_join(delivery, read_ahead).await {
                 Ok(both) => both,
                 Err(not) => return Err(record(poller, &document, &lease, &batch, not).await),
             };
-            let outcome = what_next(poller, &document, &next, &budget);
+            pass(&mut sweep, &unsent, &next);
+            memory.add(&unsent.page);
+            let Remembering { moved, is_full } =
+                match what_to_remember(poller, &document, &sweep, &unsent.page).await {
+                    Ok(remembering) => remembering,
+                    Err(error) => {
+                        lease.release().await;
+                        return Err(error);
+                    }
+                };
+            let outcome = match what_next(poller, &document, &next, &budget) {
+                None if is_full => Some(Outcome::Full),
+                outcome => outcome,
+            };
             let then = match outcome {
                 None => Then::Renew {
                     ttl: poller.lease.ttl,
                 },
                 Some(_) => Then::Release,
             };
-            let to = CursorMark::new(unsent.up_to.clone(), &poller.key_columns);
             let changes = changed_columns(&document, &unsent);
             let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
-            document = lease.commit(receipt, to, seen, then).await;
+            document = lease.commit(receipt, moved, seen, then).await;
             schema_changes.extend(changes);
             tally.batches += 1;
             tally.rows += batch.event_ids.len() as u64;
             tally.bytes += batch.body.len() as u64;
             *checkpoint = document.position().cloned();
+            *late = LateReport::of(&document, sweep.sight());
             tally.left_behind += clean_up(poller, &unsent.page, &budget).await;
-            match (outcome, next?) {
-                (None, Some(next)) if document.status == Status::Active => unsent = next,
+            let next = match (outcome, next?) {
+                (None, Next::Rows(next)) if document.status == Status::Active => *next,
                 (None, _) => {
                     lease.release().await;
                     return Ok(Outcome::Paused);
                 }
-                (Some(outcome), _) => return Ok(outcome),
+                (Some(outcome), next) => {
+                    if let Next::End { held, .. } = next {
+                        late.held(held);
+                    }
+                    return Ok(outcome);
+                }
+            };
+            if !sweep.is_exhausted(&next.seen[0]) {
+                unsent = next;
+                continue;
+            }
+            let again = look_again(poller, &document, &memory, &budget).await;
+            let (mut new_sweep, next) = match again {
+                Ok(again) => again,
+                Err(error) => {
+                    lease.release().await;
+                    return Err(error);
+                }
+            };
+            match next {
+                Next::Rows(next) => (sweep, unsent) = (new_sweep, *next),
+                Next::End { seen, held } => {
+                    seen.iter().for_each(|seen| new_sweep.pass(seen));
+                    let (to, known) = proven(poller, &document, &new_sweep);
+                    document = lease.settle(to, known).await;
+                    *checkpoint = document.position().cloned();
+                    *late = LateReport::of(&document, new_sweep.sight());
+                    late.held(held);
+                    return Ok(Outcome::Drained);
+                }
             }
         }
     };
@@ -189,18 +280,28 @@ async fn drain(
     result?
 }
 
+/// A batch is delivered: it and, where nothing is left behind it, the pages up to the end are passed.
+fn pass(sweep: &mut Sweep, unsent: &Unsent, next: &Result<Next, TickError>) {
+    unsent.seen.iter().for_each(|seen| sweep.pass(seen));
+    if let Ok(Next::End { seen, .. }) = next {
+        seen.iter().for_each(|seen| sweep.pass(seen));
+    }
+}
+
 /// `None`: go on with the next batch.
 fn what_next(
     poller: &Poller,
     document: &StateDocument,
-    next: &Result<Option<Unsent>, TickError>,
+    next: &Result<Next, TickError>,
     budget: &Budget,
 ) -> Option<Outcome> {
     match next {
-        Ok(Some(_)) if document.status != Status::Active => Some(Outcome::Paused),
-        Ok(Some(_)) if budget.is_spent(poller.clock.monotonic()) => Some(Outcome::BudgetSpent),
-        Ok(Some(_)) => None,
-        Ok(None) | Err(_) => Some(Outcome::Drained),
+        Ok(Next::Rows(_)) if document.status != Status::Active => Some(Outcome::Paused),
+        Ok(Next::Rows(_)) if budget.is_spent(poller.clock.monotonic()) => {
+            Some(Outcome::BudgetSpent)
+        }
+        Ok(Next::Rows(_)) => None,
+        Ok(Next::End { .. }) | Err(_) => Some(Outcome::Drained),
     }
 }
 

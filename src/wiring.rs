@@ -13,7 +13,7 @@ use crate::sink::webhook::ClientError;
 use crate::sink::{Sink, WebhookSink, webhook};
 use crate::source;
 use crate::store::key::KeyError;
-use crate::store::{BlobStore, FileStore, SqlStore, StateStore, StoreKey};
+use crate::store::{BlobStore, FileStore, ObjectStore, SqlStore, StateStore, StoreKey};
 use crate::tick::Poller;
 
 /// What all pollers of a process share.
@@ -38,6 +38,7 @@ impl Parts {
             let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
             Arc::new(WebhookSink::new(sink, client, clock))
         };
+        let (store, objects) = self.stores(&config.state);
         Ok(Poller {
             name: config.name.clone(),
             fingerprint: fingerprint(&config.source),
@@ -45,11 +46,14 @@ impl Parts {
             owner: app.owner_prefix(),
             key_columns: config.source.key.clone(),
             start: config.source.start.clone(),
+            ordering: config.source.late.ordering,
+            recovery_point: config.source.late.recovery_point,
             batch: config.batch,
             lease: config.lease,
             source: source::open(&config.source, &self.azure),
             sinks: config.deliver.iter().map(sink).collect(),
-            store: self.store(&config.state),
+            store,
+            objects,
             state_key: StoreKey::state(&app.name, &config.name)?,
             birth_marker: StoreKey::birth_marker(&app.name, &config.name)?,
             clock: Arc::clone(&self.clock),
@@ -58,30 +62,28 @@ impl Parts {
 
     #[must_use]
     pub fn store(&self, config: &StateConfig) -> Arc<dyn StateStore> {
+        self.stores(config).0
+    }
+
+    /// One back end, seen from both sides.
+    fn stores(&self, config: &StateConfig) -> (Arc<dyn StateStore>, Arc<dyn ObjectStore>) {
+        let clock = Arc::clone(&self.clock);
         match config {
             StateConfig::Blob {
                 endpoint,
                 container,
             } => {
-                let clock = Arc::clone(&self.clock);
-                Arc::new(BlobStore::new(
-                    &self.azure,
-                    Arc::clone(endpoint),
-                    container,
-                    clock,
-                ))
+                let endpoint = Arc::clone(endpoint);
+                both(BlobStore::new(&self.azure, endpoint, container, clock))
             }
-            StateConfig::File { directory } => {
-                Arc::new(FileStore::new(directory, Arc::clone(&self.clock)))
-            }
+            StateConfig::File { directory } => both(FileStore::new(directory, clock)),
             StateConfig::Sql {
                 connection_name,
                 connection,
                 table,
             } => {
-                let clock = Arc::clone(&self.clock);
                 let azure = &self.azure;
-                Arc::new(SqlStore::new(
+                both(SqlStore::new(
                     connection_name,
                     connection,
                     table,
@@ -91,4 +93,11 @@ impl Parts {
             }
         }
     }
+}
+
+fn both<S: StateStore + ObjectStore + 'static>(
+    store: S,
+) -> (Arc<dyn StateStore>, Arc<dyn ObjectStore>) {
+    let store = Arc::new(store);
+    (Arc::clone(&store) as _, store)
 }

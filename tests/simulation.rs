@@ -81,7 +81,11 @@ fn shows(bug: Bug) -> Option<(Mode, &'static [&'static str])> {
         Bug::AcknowledgedBeforeStored | Bug::SecondSinkForgotten | Bug::TiesSkipped => {
             Some((Mode::Calm, &["I1"]))
         }
-        Bug::LateCommits => Some((Mode::Calm, &["I1", "I2"])),
+        Bug::LateCommits
+        | Bug::EvidenceBeforeBound
+        | Bug::PreparedForgotten
+        | Bug::RowsInFlightIgnored
+        | Bug::WindowTooShort => Some((Mode::Calm, &["I1", "I2"])),
         Bug::IdsPerProcess => Some((Mode::Chaos, &["I12"])),
         Bug::LeaseExpiryIgnored | Bug::UnknownTrusted => None,
     }

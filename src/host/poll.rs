@@ -16,7 +16,7 @@ use super::invocation::{Answer, Invocation, invocation_id};
 use super::{Handler, Role};
 use crate::telemetry;
 use crate::tick::budget::Budget;
-use crate::tick::report::{Tally, TickError, TickReport};
+use crate::tick::report::{LateReport, Tally, TickError, TickReport};
 use crate::tick::{Poller, tick};
 
 /// The host's readiness and health probe.
@@ -158,6 +158,8 @@ async fn unharmed(poller: &Poller, budget: Budget) -> TickReport {
         checkpoint: None,
         clock_skew: None,
         schema_changes: Vec::new(),
+        late: LateReport::default(),
+        rewound: None,
     })
 }
 

@@ -93,6 +93,17 @@ impl Page {
         self.events.last().map(|event| &event.position)
     }
 
+    /// Leaves out the first event that does not pass and all behind it; how many these are.
+    pub fn cut(&mut self, passes: impl Fn(&Position) -> bool) -> Vec<Position> {
+        let kept = self
+            .events
+            .iter()
+            .take_while(|event| passes(&event.position))
+            .count();
+        let cut = self.events.split_off(kept);
+        cut.into_iter().map(|event| event.position).collect()
+    }
+
     /// Leaves out the events that need not be sent again.
     #[must_use]
     pub fn without(mut self, skip: impl Fn(&EventId) -> bool) -> Self {
@@ -213,12 +224,17 @@ impl Op {
 }
 
 impl EventId {
-    const BYTES: usize = 16;
+    pub const BYTES: usize = 16;
     const HEX: usize = 32;
 
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = HEXLOWER.decode(text.as_bytes()).ok()?;
+        Self::from_bytes(&bytes)
+    }
+
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 

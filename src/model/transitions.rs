@@ -57,6 +57,11 @@ pub enum Step {
         advance: Advance,
         then: Then,
     },
+    /// More is proven than at the last commit: say so, and give the lease back.
+    Settle {
+        to: Option<CursorMark>,
+        late: Late,
+    },
     /// The delivery failed: say so, and give the lease back.
     RecordFailure(Failure),
     Release,
@@ -234,13 +239,24 @@ fn settle(
         nonce: nonce.clone(),
         sequence: 0,
     });
+    settled(document, &mut next, to.as_ref(), late, now)?;
+    changed(next)
+}
+
+fn settled(
+    document: &StateDocument,
+    next: &mut StateDocument,
+    to: Option<&CursorMark>,
+    late: &Late,
+    now: Timestamp,
+) -> Result<(), Refusal> {
     next.late = late.clone();
     if let Some(to) = to {
-        move_to(&mut next, to)?;
+        move_to(next, to)?;
         next.checkpoint.updated_at = Some(now);
-        remember(document, &mut next, None, now);
+        remember(document, next, None, now);
     }
-    changed(next)
+    Ok(())
 }
 
 fn apply_step(
@@ -271,6 +287,10 @@ fn apply_step(
                 Then::Renew { ttl } => renew(&mut next, *ttl, now),
                 Then::Release => next.lease.held = None,
             }
+        }
+        Step::Settle { to, late } => {
+            settled(document, &mut next, to.as_ref(), late, now)?;
+            next.lease.held = None;
         }
         Step::RecordFailure(failure) => {
             next.failure = Some(failure.clone());

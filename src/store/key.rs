@@ -40,6 +40,13 @@ impl StoreKey {
         Self::new(format!("state/{app}/{poller}.born"))
     }
 
+    /// An object of the poller whose document this is: ids that did not fit into it.
+    pub fn late_object(&self, name: &str) -> Result<Self, KeyError> {
+        let path = self.0.strip_prefix("state/").unwrap_or(&self.0);
+        let path = path.strip_suffix(".json").unwrap_or(path);
+        Self::new(format!("late/{path}/{name}"))
+    }
+
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

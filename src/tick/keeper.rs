@@ -19,10 +19,15 @@ use super::reading::{answered, load_document};
 use super::report::TickError;
 use super::{Poller, fingerprint_changed};
 use crate::model::envelope::Fence;
+use crate::model::late::Late;
 use crate::model::lease::{AgeEvidence, StoreClock, WriteMark};
+use crate::model::page::EventId;
+use crate::model::position::Position;
 use crate::model::schema::Schema;
 use crate::model::state::{CursorMark, Failure, StateDocument, Status};
-use crate::model::transitions::{Action, Advance, Applied, Claim, Refusal, Step, Then, apply};
+use crate::model::transitions::{
+    Action, Advance, Applied, Claim, Refusal, Settlement, Step, Then, apply,
+};
 use crate::store::{StoreError, Swap, Tag};
 
 /// Lost races in a row before a writer gives up; each means that somebody else made progress.
@@ -64,6 +69,16 @@ pub(super) struct Receipt {
     rows: u64,
 }
 
+/// How far the checkpoint goes with a batch, and what is remembered above it.
+#[derive(Debug)]
+pub(super) struct Moved {
+    pub(super) to: Option<CursorMark>,
+    pub(super) delivered: BTreeMap<EventId, Position>,
+    pub(super) late: Late,
+    /// `delivered` and what was remembered before are in the segments of `late`.
+    pub(super) shelved: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Keeper<'a> {
     poller: &'a Poller,
@@ -95,26 +110,37 @@ impl Lease {
         self.fence
     }
 
-    /// The acknowledgement itself (A2): the checkpoint moves to `to`, and the lease is renewed or
-    /// given back in the same write.
+    /// The acknowledgement itself (A2): the checkpoint moves as far as is proven, the rest of the
+    /// batch is remembered, and the lease is renewed or given back in the same write.
     pub(super) async fn commit(
         &self,
         receipt: Receipt,
-        to: CursorMark,
+        moved: Moved,
         (schema, server): (Arc<Schema>, Option<Arc<str>>),
         then: Then,
     ) -> StateDocument {
+        let Moved {
+            to,
+            delivered,
+            late,
+            shelved,
+        } = moved;
         let advance = Advance {
-            to: Some(to),
-            delivered: BTreeMap::new(),
+            to,
+            delivered,
             batch_id: receipt.batch_id,
             rows: receipt.rows,
             schema: Some(schema),
             server,
-            late: None,
-            shelved: false,
+            late: Some(late),
+            shelved,
         };
         self.request(Step::Commit { advance, then }).await
+    }
+
+    /// Nothing was delivered, but more is proven; gives the lease back.
+    pub(super) async fn settle(&self, to: Option<CursorMark>, late: Late) -> StateDocument {
+        self.request(Step::Settle { to, late }).await
     }
 
     pub(super) async fn record_failure(&self, failure: Failure) {
@@ -190,6 +216,53 @@ pub(super) async fn claim(poller: &Poller, standing: Standing) -> Result<Claimed
         keeper.mark = mark.clone();
     }
     Ok(Claimed::Mine(Box::new(keeper)))
+}
+
+/// One conditional write without a lease. `None`: it did not happen, or nobody knows; the next tick
+/// reads again.
+pub(super) async fn settle(
+    poller: &Poller,
+    standing: Standing,
+    to: Option<CursorMark>,
+    late: Late,
+) -> Result<Option<StateDocument>, TickError> {
+    let action = Action::Settle(Settlement {
+        nonce: format!("{:032x}", poller.clock.random()),
+        to,
+        late,
+        source: poller.identity(),
+        evidence: AgeEvidence {
+            local_now: poller.clock.now(),
+            store: standing.clock,
+            margin: poller.lease.margin,
+        },
+    });
+    let next = match apply(&standing.document, &action, poller.clock.now()) {
+        Ok(Applied::Changed(next)) => *next,
+        Ok(Applied::Already) | Err(Refusal::Held { .. } | Refusal::Paused) => return Ok(None),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    match swap(poller, standing.tag.as_ref(), &next).await {
+        Ok(Swap::Won(_)) => Ok(Some(next)),
+        Ok(Swap::Lost) | Err(StoreError::Unknown { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn swap(
+    poller: &Poller,
+    tag: Option<&Tag>,
+    next: &StateDocument,
+) -> Result<Swap, StoreError> {
+    let (store, key) = (&poller.store, &poller.state_key);
+    let body = next.to_bytes().into();
+    let write = async {
+        match tag {
+            Some(tag) => store.replace(key, tag, body).await,
+            None => store.create(key, body).await,
+        }
+    };
+    answered(poller, key, write).await
 }
 
 impl<'a> Keeper<'a> {
@@ -363,15 +436,7 @@ impl<'a> Keeper<'a> {
     /// One conditional write.
     async fn swap(&mut self, next: &StateDocument) -> Result<Swap, StoreError> {
         self.writes += 1;
-        let (store, key) = (&self.poller.store, &self.poller.state_key);
-        let body = next.to_bytes().into();
-        let write = async {
-            match &self.standing.tag {
-                Some(tag) => store.replace(key, tag, body).await,
-                None => store.create(key, body).await,
-            }
-        };
-        answered(self.poller, key, write).await
+        swap(self.poller, self.standing.tag.as_ref(), next).await
     }
 
     async fn read_again(&mut self) -> Result<(), TickError> {

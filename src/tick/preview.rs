@@ -7,8 +7,10 @@ use tokio::time::timeout;
 use super::birth::refuse_if_born;
 use super::budget::Budget;
 use super::keeper::Standing;
-use super::reading::{load_document, read_unsent};
+use super::memory::Memory;
+use super::reading::load_document;
 use super::report::{ClockSkew, TickError};
+use super::sweeping::{Next, begin_again, read_behind};
 use super::{Poller, reason_to_stop};
 use crate::config::Start;
 use crate::model::position::Position;
@@ -64,7 +66,19 @@ impl Poller {
             None => StateDocument::first(&self.name, &self.fingerprint, None),
         };
         let budget = Budget::starting(self.clock.monotonic(), Some(LONGEST_LOOK));
-        let unsent = read_unsent(self, &document, document.position(), &budget).await?;
+        let sweep = begin_again(self, &document, &budget).await?;
+        let memory = Memory::load(self, &document, sweep.start()).await?;
+        let next = read_behind(self, &document, &sweep, &memory, sweep.start(), &budget).await?;
+        let unsent = match next {
+            Next::Rows(_) => Some(()),
+            Next::End { held, .. } if held.future > 0 => {
+                return Ok(format!(
+                    "nothing to deliver now; {} rows are ahead of the database's clock or sequence and wait for it",
+                    held.future
+                ));
+            }
+            Next::End { .. } => None,
+        };
         let is_new = document.position().is_none() && document.is_newborn();
         if unsent.is_none()
             && let Some(last) = self.beyond_the_end(document.position()).await

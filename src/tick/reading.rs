@@ -1,7 +1,7 @@
-//! What a tick reads: the state document, and rows that were not delivered yet. Infrastructure that
+//! What a tick asks of its store and of its database. Infrastructure that
 //! cannot be reached is tried again a few times, with jitter, and then the tick fails (D9).
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -12,82 +12,19 @@ use super::budget::Budget;
 use super::keeper::Standing;
 use super::report::TickError;
 use crate::config::Batch as BatchLimits;
-use crate::model::page::{Page, PageWriter};
+use crate::model::late::{Sight, Witness};
+use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::{Schema, SchemaChange};
 use crate::model::state::StateDocument;
-use crate::source::{ReadPage, SourceError, Types};
+use crate::source::{ReadPage, SourceError};
 use crate::store::{Loaded, StoreError, StoreKey};
 
 const MOST_TRIES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Rows to deliver next, and the position that is safe to commit once they are.
-#[derive(Debug)]
-pub(super) struct Unsent {
-    pub(super) page: Page,
-    pub(super) up_to: Position,
-    pub(super) end: bool,
-    pub(super) types: Types,
-    pub(super) schema: Arc<Schema>,
-    pub(super) server: Option<Arc<str>>,
-}
-
-/// The rows behind `unsent`, without a query when it reached the end.
-pub(super) async fn read_after(
-    poller: &Poller,
-    document: &StateDocument,
-    unsent: &Unsent,
-    budget: &Budget,
-) -> Result<Option<Unsent>, TickError> {
-    if unsent.end {
-        return Ok(None);
-    }
-    read_unsent(poller, document, Some(&unsent.up_to), budget).await
-}
-
-/// The next rows that were not delivered already; `None` at the end of what is visible.
-pub(super) async fn read_unsent(
-    poller: &Poller,
-    document: &StateDocument,
-    after: Option<&Position>,
-    budget: &Budget,
-) -> Result<Option<Unsent>, TickError> {
-    let mut after = after.cloned();
-    loop {
-        let ReadPage {
-            page,
-            end,
-            types,
-            schema,
-            server,
-            survey: _,
-        } = read_page(poller, after.as_ref(), budget).await?;
-        refuse_another_server(poller, document, server.as_deref())?;
-        refuse_another_order(poller, document, &schema)?;
-        let Some(up_to) = page.last_position().cloned() else {
-            return Ok(None);
-        };
-        let page = page.without(|id| document.delivered.contains_key(id));
-        if !page.is_empty() {
-            return Ok(Some(Unsent {
-                page,
-                up_to,
-                end,
-                types,
-                schema,
-                server,
-            }));
-        }
-        if end {
-            return Ok(None);
-        }
-        after = Some(up_to);
-    }
-}
-
 /// Behind one name there may be another server today, with rows of its own below the checkpoint (B9).
-fn refuse_another_server(
+pub(super) fn refuse_another_server(
     poller: &Poller,
     document: &StateDocument,
     server: Option<&str>,
@@ -104,7 +41,7 @@ fn refuse_another_server(
 
 /// The checkpoint is a place in an order; when the columns that make the order have changed, nobody
 /// but a person can say whether it still is (B8).
-fn refuse_another_order(
+pub(super) fn refuse_another_order(
     poller: &Poller,
     document: &StateDocument,
     schema: &Schema,
@@ -126,8 +63,6 @@ fn refuse_another_order(
     })
 }
 
-/// A database that hangs must not keep a delivered batch from its commit until the host kills the
-/// process: the next tick would end in the same place, for ever.
 pub(super) async fn read_page(
     poller: &Poller,
     after: Option<&Position>,
@@ -138,21 +73,11 @@ pub(super) async fn read_page(
         max_bytes,
         max_wait,
     } = poller.batch;
-    let mut tries = 0;
-    loop {
+    asked(poller, budget, || {
         let writer = PageWriter::new(&poller.name, max_rows.get(), max_bytes.get());
-        let read = poller.source.read(after, writer, max_wait);
-        let Ok(result) = timeout_at(budget.abandon_at(), read).await else {
-            return Err(too_late());
-        };
-        match result {
-            Err(SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
-                pause(poller, tries).await;
-                tries += 1;
-            }
-            result => return result,
-        }
-    }
+        poller.source.read(after, writer, max_wait)
+    })
+    .await
 }
 
 /// Where the table ends now, or where the rows below a cursor end.
@@ -161,9 +86,31 @@ pub(super) async fn read_last(
     below: Option<&Scalar>,
     budget: &Budget,
 ) -> Result<Option<Position>, SourceError> {
+    asked(poller, budget, || poller.source.last(below)).await
+}
+
+/// Who writes; `known` are the witnesses that are waited for.
+pub(super) async fn look(
+    poller: &Poller,
+    known: &BTreeSet<Witness>,
+    budget: &Budget,
+) -> Result<Sight, SourceError> {
+    asked(poller, budget, || poller.source.look(known)).await
+}
+
+/// A database that hangs must not keep a delivered batch from its commit until the host kills the
+/// process: the next tick would end in the same place, for ever.
+async fn asked<T, F>(
+    poller: &Poller,
+    budget: &Budget,
+    question: impl Fn() -> F,
+) -> Result<T, SourceError>
+where
+    F: Future<Output = Result<T, SourceError>>,
+{
     let mut tries = 0;
     loop {
-        let Ok(result) = timeout_at(budget.abandon_at(), poller.source.last(below)).await else {
+        let Ok(result) = timeout_at(budget.abandon_at(), question()).await else {
             return Err(too_late());
         };
         match result {

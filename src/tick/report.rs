@@ -6,15 +6,19 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use serde::Serialize;
 
+use super::memory::remembered;
+use super::sweeping::Held;
 use crate::clock::Timestamp;
 use crate::model::definition::Difference;
+use crate::model::late::Sight;
 use crate::model::lease::to_delta;
 use crate::model::schema::SchemaChange;
-use crate::model::state::DocumentError;
+use crate::model::state::{DocumentError, StateDocument};
 use crate::model::transitions::Refusal;
 use crate::sink::DeliveryFailure;
 use crate::source::SourceError;
 use crate::store::StoreError;
+use crate::tick::operate::OperateError;
 
 /// A tick that did what it should; the host is told 200.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +27,11 @@ pub enum Outcome {
     Idle,
     /// Everything visible was delivered and committed.
     Drained,
+    /// Nothing new, and what was delivered before is now below the checkpoint, or on its way there.
+    Settled,
+    /// As many delivered rows are remembered as can be; the next tick goes on when the checkpoint may
+    /// pass them.
+    Full,
     /// The time budget ran out with rows left; the next tick goes on.
     BudgetSpent,
     /// Another instance works on it, or was faster.
@@ -98,6 +107,12 @@ pub enum TickError {
         #[source]
         source: DocumentError,
     },
+    #[error(
+        "the database was restored from a copy that is older than every kept checkpoint: rows that come \
+         now are below them; start over, `dbtick reset {poller} --to beginning`, or from a cursor that the \
+         copy surely has: `dbtick reset {poller} --to-cursor … --to-key …`"
+    )]
+    Restored { poller: String },
     #[error(transparent)]
     Source(#[from] SourceError),
     #[error(transparent)]
@@ -139,6 +154,52 @@ pub struct TickReport {
     pub clock_skew: Option<ClockSkew>,
     /// What is different about the columns since the commit before: said once.
     pub schema_changes: Vec<SchemaChange>,
+    pub late: LateReport,
+    /// The checkpoint went back before this tick, and why: what was delivered since comes again.
+    pub rewound: Option<String>,
+}
+
+/// What is above the checkpoint, and why it is.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LateReport {
+    /// Rows that were delivered and that the checkpoint may not pass yet.
+    #[serde(skip_serializing_if = "is_none")]
+    pub remembered: u64,
+    /// Transactions, or rows in flight, that are waited for.
+    #[serde(skip_serializing_if = "is_none")]
+    pub witnesses: u64,
+    /// How long the oldest of them has been waited for, by the database's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_witness_s: Option<i64>,
+    /// Rows whose cursor is ahead of the database's clock or sequence; on one page.
+    #[serde(skip_serializing_if = "is_none")]
+    pub future_rows: u64,
+    /// Rows that wait for transactions that could come before them.
+    #[serde(skip_serializing_if = "is_none")]
+    pub waiting_rows: u64,
+}
+
+impl LateReport {
+    pub(super) fn of(document: &StateDocument, sight: &Sight) -> Self {
+        let fences = document.late.fences.iter();
+        let oldest = fences
+            .filter(|fence| !fence.witnesses.is_empty())
+            .map(|fence| fence.since)
+            .min();
+        Self {
+            remembered: remembered(document),
+            witnesses: document.late.witnesses().len() as u64,
+            oldest_witness_s: oldest
+                .zip(sight.now)
+                .map(|(since, now)| (now - since).num_seconds().max(0)),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn held(&mut self, held: Held) {
+        self.future_rows = held.future;
+        self.waiting_rows = held.waiting;
+    }
 }
 
 /// How far this machine's clock is from the store's. Leases do not mind, because their age is told
@@ -146,12 +207,27 @@ pub struct TickReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockSkew(TimeDelta);
 
+impl From<OperateError> for TickError {
+    fn from(error: OperateError) -> Self {
+        match error {
+            OperateError::Tick(error) => error,
+            OperateError::Held { refusal } | OperateError::Refused(refusal) => refusal.into(),
+            // A document that was there a moment ago.
+            OperateError::NotBegun { poller } => Self::Bug {
+                what: format!("{poller} has no document to go back in"),
+            },
+        }
+    }
+}
+
 impl Outcome {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
             Self::Drained => "drained",
+            Self::Settled => "settled",
+            Self::Full => "full",
             Self::BudgetSpent => "budget_spent",
             Self::HeldElsewhere { .. } => "held_elsewhere",
             Self::Paused => "paused",
@@ -165,6 +241,8 @@ impl Outcome {
         match self {
             Self::Idle => "nothing new".to_owned(),
             Self::Drained => "drained".to_owned(),
+            Self::Settled => "nothing new; what is proven was written down".to_owned(),
+            Self::Full => "no more delivered rows can be remembered above the checkpoint; the next tick goes on".to_owned(),
             Self::BudgetSpent => "time budget spent, the next tick goes on".to_owned(),
             Self::HeldElsewhere { owner } => {
                 format!("the lease is held by {owner}, nothing to do here")
@@ -188,6 +266,7 @@ impl TickError {
             Self::OtherServer { .. } => "other_server",
             Self::DocumentGone { .. } => "document_gone",
             Self::Document { .. } => "document_refused",
+            Self::Restored { .. } => "restored",
             Self::Source(_) => "source_failed",
             Self::Store(_) => "store_failed",
             Self::Refused(_) => "refused",

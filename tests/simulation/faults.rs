@@ -87,8 +87,14 @@ pub(crate) enum Bug {
     SecondSinkForgotten,
     /// The source goes on behind the cursor alone.
     TiesSkipped,
-    /// Rows become visible behind the checkpoint; there is no horizon for them yet.
+    /// Rows become visible behind the checkpoint, and nobody looks for them.
     LateCommits,
+    /// Who begins between the two is not seen.
+    EvidenceBeforeBound,
+    /// A witness that goes on under another name has gone.
+    PreparedForgotten,
+    RowsInFlightIgnored,
+    WindowTooShort,
     /// Event ids change with every process.
     IdsPerProcess,
     /// The store's clock makes every lease look expired. Duplicates, but no loss.
@@ -96,7 +102,7 @@ pub(crate) enum Bug {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::IfMatchIgnored,
         Self::IfNoneMatchIgnored,
         Self::UnknownTrusted,
@@ -106,6 +112,10 @@ impl Bug {
         Self::SecondSinkForgotten,
         Self::TiesSkipped,
         Self::LateCommits,
+        Self::EvidenceBeforeBound,
+        Self::PreparedForgotten,
+        Self::RowsInFlightIgnored,
+        Self::WindowTooShort,
         Self::IdsPerProcess,
         Self::LeaseExpiryIgnored,
     ];

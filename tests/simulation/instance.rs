@@ -112,6 +112,8 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
         owner: owner.to_owned(),
         key_columns: key_columns(),
         start: Start::Beginning,
+        ordering: world.layout.ordering,
+        recovery_point: Duration::from_secs(60),
         batch: BatchLimits {
             max_rows: NonZeroUsize::new(world.layout.max_rows).unwrap(),
             max_bytes: NonZeroUsize::new(1 << 16).unwrap(),
@@ -124,6 +126,9 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
         }),
         sinks: (0..world.layout.sinks).map(sink).collect(),
         store: Arc::new(SimStore {
+            world: world.clone(),
+        }),
+        objects: Arc::new(SimStore {
             world: world.clone(),
         }),
         state_key: state_key(),

@@ -9,7 +9,7 @@ use dbtick::tick::report::{TickError, TickReport};
 
 use super::faults::Mode;
 use super::sink::Receivers;
-use super::source::{Place, Table};
+use super::table::{Place, Table};
 use super::world::Layout;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,6 +172,7 @@ impl Invariants {
             | TickError::Fingerprint { .. }
             | TickError::SchemaChanged { .. }
             | TickError::OtherServer { .. }
+            | TickError::Restored { .. }
             | TickError::DocumentGone { .. }
             | TickError::Document { .. }
             | TickError::Refused(_)
@@ -221,6 +222,11 @@ fn nothing_is_passed_over(
     let Some(checkpoint) = Place::of(after) else {
         return Ok(());
     };
+    for place in table.on_the_way() {
+        require(place > checkpoint, "I1", || {
+            format!("the checkpoint {checkpoint} passes row {place}, which is on its way")
+        })?;
+    }
     for (place, version) in table.rows().take_while(|(place, _)| *place <= checkpoint) {
         require(receivers.have(place.key, version), "I1", || {
             format!("the checkpoint {checkpoint} passes row {place}, which nobody acknowledged")

@@ -11,8 +11,10 @@ pub(crate) mod operator;
 pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod store;
+pub(crate) mod table;
 pub(crate) mod trace;
 pub(crate) mod world;
+pub(crate) mod writers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +62,7 @@ pub(crate) fn run(seed: u64, plan: Plan) -> Run {
 /// Returns the processes that go on: fresh ones, except in a calm world, where nobody is killed.
 async fn chaos(world: &Arc<World>) -> JoinSet<()> {
     let mut writer = JoinSet::new();
-    writer.spawn(source::keep_writing(world.clone()));
+    writer.spawn(writers::keep_writing(world.clone()));
     let mut instances = JoinSet::new();
     for number in 0..world.instances() {
         instances.spawn(instance::live_and_die(world.clone(), number));

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use super::faults::{Bug, MOST_LATE, MOST_NOT_BEFORE, Mode};
 use super::invariants::{Violation, violation};
-use super::source::Place;
+use super::table::Place;
 use super::world::{Layout, World};
 
 /// One version of one row.
@@ -108,7 +108,7 @@ impl Receivers {
             }
             let times = receiver.stored.entry(version).or_default();
             *times += 1;
-            if *times == 1 && checks_fence {
+            if *times == 1 && checks_fence && self.layout.is_in_order() {
                 if receiver.last_first >= Some(event.place) {
                     let last = receiver.last_first;
                     return violation("I10", format!("{} comes after {last:?}", event.place));

@@ -1,107 +1,20 @@
-//! A table that keeps changing while it is read: rows are inserted and updated in order of the
-//! cursor, several at one cursor value when one transaction writes them.
+//! A table that keeps changing while it is read, and what its database shows of writers.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use dbtick::model::late::{Bound, Highest, Sight, Survey, Witness};
 use dbtick::model::page::{Op, PageWriter, Taken};
 use dbtick::model::position::{Position, Scalar};
 use dbtick::model::schema::Schema;
-use dbtick::model::state::StateDocument;
 use dbtick::source::{Description, ReadPage, Source, SourceError, Types};
 use tokio::time::sleep;
 
 use super::faults::Bug;
+use super::table::{HIDDEN_FOR, Lateness, Place};
 use super::world::World;
-
-/// A position, in the only shape that this table has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) cursor: i64,
-    pub(crate) key: i64,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Table {
-    rows: BTreeMap<Place, u64>,
-    cursors: BTreeMap<i64, i64>,
-    last_cursor: i64,
-    versions: u64,
-}
-
-impl Place {
-    pub(crate) fn of(document: &StateDocument) -> Option<Self> {
-        document.position().map(Self::from)
-    }
-
-    fn to_position(self) -> Position {
-        let scalar = |value: i64| vec![Scalar::Integer(value.into())];
-        Position::new(scalar(self.cursor), scalar(self.key))
-    }
-}
-
-impl From<&Position> for Place {
-    fn from(position: &Position) -> Self {
-        let number = |scalars: &[Scalar]| match scalars {
-            [Scalar::Integer(value)] => i64::try_from(*value).unwrap(),
-            other => unreachable!("this table has integers only: {other:?}"),
-        };
-        Self {
-            cursor: number(position.cursor()),
-            key: number(position.key()),
-        }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.cursor, self.key)
-    }
-}
-
-impl Table {
-    /// Every visible row, with its version.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (Place, u64)> + '_ {
-        self.rows.iter().map(|(place, version)| (*place, *version))
-    }
-
-    pub(crate) fn last(&self) -> Option<Place> {
-        self.rows.keys().next_back().copied()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn put(&mut self, place: Place) {
-        if let Some(cursor) = self.cursors.insert(place.key, place.cursor) {
-            self.rows.remove(&Place { cursor, ..place });
-        }
-        self.versions += 1;
-        self.rows.insert(place, self.versions);
-        self.last_cursor = self.last_cursor.max(place.cursor);
-    }
-}
-
-pub(crate) async fn keep_writing(world: Arc<World>) {
-    loop {
-        sleep(world.draw_time(Duration::from_secs(6))).await;
-        let mut table = world.table();
-        let mut cursor = table.last_cursor + 1;
-        if world.has(Bug::LateCommits) && world.draw(4) == 0 {
-            cursor = (cursor - 3).max(1);
-        }
-        for _ in 0..=world.draw(6) {
-            let key = i64::try_from(world.draw(60)).unwrap();
-            let place = Place { cursor, key };
-            table.put(place);
-            world.note(format_args!("row {place}"));
-        }
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct SimSource {
@@ -111,7 +24,7 @@ pub(crate) struct SimSource {
 }
 
 impl SimSource {
-    fn page(&self, after: Option<Place>, mut writer: PageWriter) -> ReadPage {
+    fn page(&self, after: Option<Place>, mut writer: PageWriter, survey: Survey) -> ReadPage {
         let world = &self.world;
         let process = match world.has(Bug::IdsPerProcess) {
             true => self.process,
@@ -151,6 +64,81 @@ impl SimSource {
             types: types(),
             schema: schema(),
             server: None,
+            survey,
+        }
+    }
+
+    /// Before the page, as a statement of its own.
+    fn survey(&self, after: Option<Place>) -> Survey {
+        let world = &self.world;
+        if world.layout.lateness != Lateness::Rows || world.has(Bug::RowsInFlightIgnored) {
+            return Survey::default();
+        }
+        let mut places = world.table().in_flight();
+        places.retain(|place| Some(*place) > after);
+        let up_to = match places.len() > 5 {
+            true => Some(places[4].to_position()),
+            false => None,
+        };
+        places.truncate(5);
+        Survey {
+            in_flight: places.into_iter().map(Place::to_position).collect(),
+            up_to,
+        }
+    }
+
+    fn bound(&self, sight: Sight) -> Sight {
+        let table = self.world.table();
+        let visible = || Highest::Visible(table.last().map(Place::to_position));
+        let (highest, below) = match self.world.layout.lateness {
+            Lateness::Writers => {
+                let next = i128::from(table.last_drawn()) + 1;
+                (Highest::Any, Some(vec![Scalar::Integer(next)]))
+            }
+            _ => (visible(), None),
+        };
+        Sight {
+            now: Some(self.world.now()),
+            bound: Bound { highest, below },
+            ..sight
+        }
+    }
+
+    fn evidence(&self, sight: Sight, known: &BTreeSet<Witness>) -> Sight {
+        let world = &self.world;
+        let table = world.table();
+        let window = match world.has(Bug::WindowTooShort) {
+            true => HIDDEN_FOR / 8,
+            false => HIDDEN_FOR,
+        };
+        match world.layout.lateness {
+            Lateness::InOrder => sight,
+            Lateness::Writers => {
+                let (writers, disguised) = table.writers();
+                Sight {
+                    writers: writers.into_iter().collect(),
+                    disguised: match world.has(Bug::PreparedForgotten) {
+                        true => BTreeSet::new(),
+                        false => disguised.into_iter().collect(),
+                    },
+                    ..sight
+                }
+            }
+            Lateness::Rows => {
+                let flying = table.in_flight().into_iter();
+                let flying: BTreeSet<_> = flying
+                    .map(|place| Witness::row(&place.to_position()))
+                    .collect();
+                Sight {
+                    rows_in_flight: flying.intersection(known).cloned().collect(),
+                    window: Some(window),
+                    ..sight
+                }
+            }
+            Lateness::Window => Sight {
+                window: Some(window),
+                ..sight
+            },
         }
     }
 
@@ -199,9 +187,34 @@ impl Source for SimSource {
         _max_wait: Duration,
     ) -> Result<ReadPage, SourceError> {
         self.trouble().await?;
-        let page = self.page(after.map(Place::from), writer);
+        let after = after.map(Place::from);
+        let survey = self.survey(after);
+        self.world.travel().await;
+        let page = self.page(after, writer, survey);
         self.world.travel().await;
         Ok(page)
+    }
+
+    async fn look(&self, known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
+        let world = &self.world;
+        if world.layout.lateness == Lateness::InOrder || world.has(Bug::LateCommits) {
+            return Ok(Sight::default());
+        }
+        self.trouble().await?;
+        let sight = match world.has(Bug::EvidenceBeforeBound) {
+            true => {
+                let sight = self.evidence(Sight::default(), known);
+                sleep(world.draw_time(Duration::from_secs(10))).await;
+                self.bound(sight)
+            }
+            false => {
+                let sight = self.bound(Sight::default());
+                world.travel().await;
+                self.evidence(sight, known)
+            }
+        };
+        world.travel().await;
+        Ok(sight)
     }
 
     async fn last(&self, _: Option<&Scalar>) -> Result<Option<Position>, SourceError> {

@@ -11,7 +11,9 @@ use chrono::{SubsecRound, TimeDelta};
 use dbtick::clock::Timestamp;
 use dbtick::model::lease::StoreClock;
 use dbtick::model::state::StateDocument;
-use dbtick::store::{Deleted, Loaded, StateStore, StoreError, StoreKey, Swap, Tag};
+use dbtick::store::{
+    Deleted, Loaded, ObjectStore, Put, StateStore, StoreError, StoreKey, Swap, Tag,
+};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
@@ -23,6 +25,7 @@ use super::world::World;
 pub(crate) struct Documents {
     writes: u64,
     bodies: BTreeMap<StoreKey, Stored>,
+    objects: BTreeMap<StoreKey, Bytes>,
 }
 
 #[derive(Debug, Clone)]
@@ -237,5 +240,42 @@ impl StateStore for SimStore {
 
     async fn list(&self, _: &str) -> Result<Vec<StoreKey>, StoreError> {
         unreachable!("a tick lists nothing")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for SimStore {
+    async fn put(&self, key: &StoreKey, body: Bytes) -> Result<Put, StoreError> {
+        self.reach().await?;
+        let put = match self.world.documents().objects.insert(key.clone(), body) {
+            Some(_) => Put::Exists,
+            None => Put::Created,
+        };
+        self.reach().await.map(|()| put)
+    }
+
+    async fn get(&self, key: &StoreKey) -> Result<Option<Bytes>, StoreError> {
+        self.reach().await?;
+        Ok(self.world.documents().objects.get(key).cloned())
+    }
+
+    async fn remove(&self, key: &StoreKey) -> Result<(), StoreError> {
+        self.reach().await?;
+        self.world.documents().objects.remove(key);
+        Ok(())
+    }
+
+    async fn names(&self, _: &str) -> Result<Vec<StoreKey>, StoreError> {
+        unreachable!("a tick lists nothing")
+    }
+}
+
+impl SimStore {
+    async fn reach(&self) -> Result<(), StoreError> {
+        self.world.travel().await;
+        match self.world.fault(|odds| odds.store_unreachable) {
+            true => Err(unreachable()),
+            false => Ok(()),
+        }
     }
 }

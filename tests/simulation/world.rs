@@ -3,20 +3,21 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Memory};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
 use dbtick::clock::{Clock, SystemClock, Timestamp};
+use dbtick::model::late::Ordering;
 use dbtick::model::state::StateDocument;
 use tokio::time::{Instant, sleep};
 
 use super::faults::{Bug, Mode, Odds};
 use super::invariants::{Invariants, Violation};
 use super::sink::Receivers;
-use super::source::{Place, Table};
 use super::store::Documents;
+use super::table::{Lateness, Place, Table};
 use super::trace::Trace;
 use super::{Plan, Run};
 
@@ -45,6 +46,15 @@ pub(crate) struct Layout {
     pub(crate) store_tells_time: bool,
     /// Receivers reject an attempt that is older than one they have seen.
     pub(crate) receivers_check_fence: bool,
+    pub(crate) lateness: Lateness,
+    pub(crate) ordering: Ordering,
+}
+
+impl Layout {
+    /// Rows come out in the order of the cursor (A4).
+    pub(crate) fn is_in_order(self) -> bool {
+        self.lateness == Lateness::InOrder || self.ordering == Ordering::Cursor
+    }
 }
 
 /// splitmix64
@@ -82,6 +92,21 @@ impl World {
             max_rows: usize::try_from(1 + rng.below(5)).unwrap(),
             store_tells_time: rng.below(2) == 0 || plan.bug == Some(Bug::LeaseExpiryIgnored),
             receivers_check_fence: rng.below(2) == 0,
+            lateness: match (plan.bug, rng.below(5)) {
+                (Some(Bug::EvidenceBeforeBound | Bug::PreparedForgotten), _) => Lateness::Writers,
+                (Some(Bug::RowsInFlightIgnored), _) => Lateness::Rows,
+                (Some(Bug::WindowTooShort), _) => Lateness::Window,
+                (Some(Bug::LateCommits), 0 | 1) => Lateness::Window,
+                (Some(Bug::LateCommits), _) => Lateness::Writers,
+                (Some(_), _) | (_, 0 | 1) => Lateness::InOrder,
+                (_, 2) => Lateness::Writers,
+                (_, 3) => Lateness::Rows,
+                _ => Lateness::Window,
+            },
+            ordering: match rng.below(4) {
+                0 => Ordering::Cursor,
+                _ => Ordering::Visible,
+            },
         };
         let odds = match plan.mode {
             Mode::Chaos => Odds::drawn(&mut rng),
@@ -131,7 +156,7 @@ impl World {
     /// Never, once the world has healed.
     pub(crate) fn fault(&self, odds: impl FnOnce(&Odds) -> u64) -> bool {
         let odds = odds(&self.odds);
-        odds > 0 && !self.healed.load(Ordering::Relaxed) && self.draw(1000) < odds
+        odds > 0 && !self.healed.load(Memory::Relaxed) && self.draw(1000) < odds
     }
 
     // ---- time
@@ -158,20 +183,20 @@ impl World {
 
     /// Goes on when the process that sent it is dead, as a network does.
     pub(crate) fn send(self: &Arc<Self>, packet: impl Future<Output = ()> + Send + 'static) {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Memory::Relaxed);
         let world = self.clone();
         tokio::spawn(async move {
             packet.await;
-            world.in_flight.fetch_sub(1, Ordering::Relaxed);
+            world.in_flight.fetch_sub(1, Memory::Relaxed);
         });
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
+        self.in_flight.load(Memory::Relaxed)
     }
 
     pub(crate) fn heal(&self) {
-        self.healed.store(true, Ordering::Relaxed);
+        self.healed.store(true, Memory::Relaxed);
     }
 
     // ---- truth

@@ -1,10 +1,10 @@
 //! The world of the tick's contract tests: a table in memory, a receiver that follows a script, a
 //! store that counts and fails on cue, a clock that only moves when everybody waits.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::{self, Debug};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use dbtick::clock::{Clock, Timestamp};
 use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
 use dbtick::model::definition::SourceDefinition;
 use dbtick::model::envelope::{Batch, Fence};
+use dbtick::model::late::{Ordering, Sight, Survey, Witness};
 use dbtick::model::page::{Op, PageWriter, Taken};
 use dbtick::model::position::{Position, Scalar};
 use dbtick::model::schema::Schema;
@@ -43,6 +44,8 @@ pub(crate) struct World {
     pub(crate) sinks: Vec<Arc<Receiver>>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) start: Start,
+    pub(crate) ordering: Ordering,
+    pub(crate) objects: Arc<MemoryStore>,
     pub(crate) max_rows: usize,
     pub(crate) fingerprint: &'static str,
     pub(crate) function_timeout: Duration,
@@ -56,6 +59,8 @@ impl World {
             sinks: vec![Arc::new(Receiver::new("hook"))],
             clock: Arc::default(),
             start: Start::Beginning,
+            ordering: Ordering::Visible,
+            objects: Arc::default(),
             max_rows: 2,
             fingerprint: FINGERPRINT,
             function_timeout: Duration::from_secs(300),
@@ -87,6 +92,8 @@ impl World {
             owner: owner.to_owned(),
             key_columns: vec!["id".to_owned()],
             start: self.start.clone(),
+            ordering: self.ordering,
+            recovery_point: Duration::from_secs(60),
             batch: BatchLimits {
                 max_rows: NonZeroUsize::new(self.max_rows).unwrap(),
                 max_bytes: NonZeroUsize::new(1 << 20).unwrap(),
@@ -104,6 +111,7 @@ impl World {
                 .map(|s| s.clone() as Arc<dyn Sink>)
                 .collect(),
             store: self.store.clone(),
+            objects: self.objects.clone(),
             state_key: state_key(),
             birth_marker: marker_key(),
             clock: self.clock.clone(),
@@ -226,7 +234,7 @@ impl Clock for FakeClock {
     }
 
     fn random(&self) -> u128 {
-        u128::from(self.drawn.fetch_add(1, Ordering::Relaxed))
+        u128::from(self.drawn.fetch_add(1, Memory::Relaxed))
     }
 }
 
@@ -502,6 +510,16 @@ pub(crate) struct Table {
     reads: Mutex<u32>,
     pub(crate) schema: Mutex<Option<Arc<Schema>>>,
     pub(crate) server: Mutex<Option<Arc<str>>>,
+    pub(crate) late: Mutex<Late>,
+}
+
+/// What is seen of writers.
+#[derive(Debug, Default)]
+pub(crate) struct Late {
+    pub(crate) sight: Sight,
+    pub(crate) survey: Survey,
+    /// How often it was looked.
+    pub(crate) looks: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -570,6 +588,12 @@ fn types() -> Types {
 
 #[async_trait]
 impl Source for Table {
+    async fn look(&self, _: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
+        let mut late = self.late.lock().unwrap();
+        late.looks += 1;
+        Ok(late.sight.clone())
+    }
+
     async fn read(
         &self,
         after: Option<&Position>,
@@ -610,6 +634,7 @@ impl Source for Table {
                 changed.unwrap_or_else(|| schema(COLUMNS))
             },
             server: self.server.lock().unwrap().clone(),
+            survey: self.late.lock().unwrap().survey.clone(),
         })
     }
 

@@ -7,6 +7,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::config::{App, Batch, LeaseTimes, Settings, Start};
 use crate::model::definition::SourceDefinition;
+use crate::model::late::Survey;
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::Schema;
@@ -35,6 +36,7 @@ impl Source for Empty {
             types: Arc::new([]),
             schema: Arc::new(Schema::new([], &[], &[])),
             server: None,
+            survey: Survey::default(),
         })
     }
 
@@ -75,6 +77,9 @@ fn poller(name: &str, source: impl Source + 'static) -> Poller {
         fingerprint: String::new(),
         owner: String::new(),
         key_columns: Vec::new(),
+        ordering: Default::default(),
+        recovery_point: Duration::from_secs(60),
+        objects: Arc::new(MemoryStore::new()),
         start: Start::Beginning,
         batch: Batch {
             max_rows: NonZeroUsize::MIN,

@@ -16,6 +16,7 @@ fn entry(version: u64, second: i64) -> HistoryEntry {
         source: String::new(),
         by: None,
         undo: false,
+        transaction: None,
     }
 }
 

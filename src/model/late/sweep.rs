@@ -35,18 +35,19 @@ pub struct Sweep {
     passed: Passed,
 }
 
+/// What lies behind the page position.
 #[derive(Debug, Default)]
 struct Passed {
     last: Option<Position>,
+    end: bool,
     /// The last place within the bound.
     covered: Option<Position>,
-    /// The last place within the bound that is before every row in flight.
-    undisturbed: Option<Position>,
-    in_flight: BTreeSet<Witness>,
-    disturbed: bool,
-    /// Beyond what the source has surveyed, nothing is known.
-    blind: bool,
-    end: bool,
+    /// Rows in flight among what was passed; surveyed before each page.
+    in_flight: BTreeSet<Position>,
+    /// The last place before all of them; `None` in front of the first place, or if there are none.
+    before_flight: Option<Position>,
+    /// The last place up to which they are known, where that is not everywhere.
+    surveyed: Option<Option<Position>>,
 }
 
 /// What one page shows; true once it is delivered.
@@ -56,10 +57,12 @@ pub struct Seen {
     pub last: Option<Position>,
     /// Nothing is behind it.
     pub end: bool,
-    /// The last place on it that is within the bound, and that the survey has reached.
+    /// The last place on it that is within the bound.
     covered: Option<Position>,
-    /// The last of those before every row in flight.
-    undisturbed: Option<Position>,
+    /// The last place on it before the rows in flight.
+    before_flight: Option<Position>,
+    /// The last place on it that the survey has reached.
+    surveyed: Option<Position>,
     survey: Survey,
 }
 
@@ -134,15 +137,18 @@ impl Sweep {
         &self.sight
     }
 
-    /// Whether a row may go out in this sweep. If one may not, none behind it may.
+    /// Whether a row of a page that was surveyed before it was read may go out in this sweep. If one
+    /// may not, none behind it may.
     #[must_use]
-    pub fn admits(&self, position: &Position) -> bool {
+    pub fn admits(&self, position: &Position, survey: &Survey) -> bool {
         if self.sight.is_future(position) {
             return false;
         }
         match self.ordering {
             Ordering::Visible => true,
-            Ordering::Cursor => self.is_settled(position),
+            Ordering::Cursor => {
+                self.is_settled(position) && survey.is_before(position) && survey.reaches(position)
+            }
         }
     }
 
@@ -173,19 +179,18 @@ impl Sweep {
             survey,
             ..Seen::default()
         };
-        let (mut covered, mut undisturbed) = (None, None);
+        let (mut covered, mut before_flight, mut surveyed) = (None, None, None);
         for place in places {
             seen.first.get_or_insert_with(|| place.clone());
-            if self.covers(place) && seen.survey.reaches(place) {
-                covered = Some(place);
-                if seen.survey.is_before(place) {
-                    undisturbed = Some(place);
-                }
-            }
+            let last = |is: bool, so_far| if is { Some(place) } else { so_far };
+            covered = last(self.covers(place), covered);
+            before_flight = last(seen.survey.is_before(place), before_flight);
+            surveyed = last(seen.survey.reaches(place), surveyed);
             seen.last = Some(place.clone());
         }
         seen.covered = covered.cloned();
-        seen.undisturbed = undisturbed.cloned();
+        seen.before_flight = before_flight.cloned();
+        seen.surveyed = surveyed.cloned();
         seen
     }
 
@@ -204,48 +209,49 @@ impl Sweep {
         self.passed.end |= seen.end;
         // Where rows have gone since they were delivered, their places stand for them.
         let to = self.passed.last.as_ref();
-        let gone = self.delivered.iter().rev().filter(|place| {
-            Some(*place) > from.as_ref() && (seen.end || to.is_some_and(|to| *place <= to))
+        let gone = self.delivered.iter().rev().find(|place| {
+            let inside = seen.end || to.is_some_and(|to| *place <= to);
+            inside && Some(*place) > from.as_ref() && self.covers(place)
         });
-        let mut known = gone.filter(|place| self.covers(place) && seen.survey.reaches(place));
-        let gone_covered = known.clone().next();
-        let gone_undisturbed = known.find(|place| seen.survey.is_before(place));
-        if !self.passed.blind {
-            let covered = seen.covered.as_ref().max(gone_covered);
-            let covered = covered.max(self.passed.covered.as_ref()).cloned();
-            let undisturbed = seen.undisturbed.as_ref().max(gone_undisturbed);
-            let undisturbed = undisturbed.max(self.passed.undisturbed.as_ref()).cloned();
-            self.passed.covered = covered;
-            if !self.passed.disturbed {
-                self.passed.undisturbed = undisturbed;
-            }
-            let rows = seen.survey.in_flight.iter().map(Witness::row);
-            self.passed.in_flight.extend(rows);
+        let covered = seen.covered.as_ref().max(gone).cloned();
+        self.passed.covered = covered.max(self.passed.covered.take());
+        let survey = &seen.survey;
+        if self.passed.in_flight.is_empty() && !survey.in_flight.is_empty() {
+            self.passed.before_flight = seen.before_flight.clone().or_else(|| from.clone());
         }
-        self.passed.disturbed |= !seen.survey.in_flight.is_empty();
-        self.passed.blind |= seen.survey.up_to.is_some();
+        if self.passed.surveyed.is_none() && survey.up_to.is_some() {
+            self.passed.surveyed = Some(seen.surveyed.clone().or(from));
+        }
+        self.passed
+            .in_flight
+            .extend(survey.in_flight.iter().cloned());
     }
 
     /// What follows from all that was passed so far.
     #[must_use]
     pub fn known(&self) -> Known {
+        if self.ordering == Ordering::Cursor {
+            return self.known_in_order();
+        }
         let mut facts = Vec::new();
         let mut ahead = Vec::new();
-        let reached =
-            |place: &Position| self.passed.end || Some(place) <= self.passed.last.as_ref();
         for (then, now) in &self.fences {
-            if reached(&then.up_to) || Some(&then.up_to) <= self.start.as_ref() {
-                facts.push(now.clone());
+            if self.passed.end
+                || Some(&then.up_to) <= self.passed.last.as_ref().or(self.start.as_ref())
+            {
+                facts.extend(self.surveyed(now.clone()));
             } else {
                 // What it says about the rows not yet passed is what it said before.
                 ahead.push(then.clone());
-                facts.extend(self.passed.last.clone().map(|up_to| Fence {
+                let passed = self.passed.last.clone().map(|up_to| Fence {
                     up_to,
                     ..now.clone()
-                }));
+                });
+                facts.extend(passed.into_iter().flat_map(|fence| self.surveyed(fence)));
             }
         }
-        facts.extend(self.learned());
+        let learned = self.passed.covered.clone().map(|up_to| self.fence(up_to));
+        facts.extend(learned.into_iter().flat_map(|fence| self.surveyed(fence)));
         let clear = facts.iter().filter(|fact| fact.is_clear());
         let low = clear
             .map(|fact| &fact.up_to)
@@ -259,30 +265,70 @@ impl Sweep {
         }
     }
 
-    /// What the sight of this sweep and its pages say together.
-    fn learned(&self) -> impl Iterator<Item = Fence> {
-        let writers: BTreeSet<_> = self.sight.writers.union(&self.base).cloned().collect();
-        let fence = |up_to: &Position, witnesses: BTreeSet<Witness>| Fence {
-            up_to: up_to.clone(),
-            witnesses,
+    /// Everything that was admitted may be passed, and nothing else was. A fence that is clear stays
+    /// for the rows behind one in flight.
+    fn known_in_order(&self) -> Known {
+        let low = self.passed.last.clone().max(self.low.clone());
+        let fences = self.fences.iter().map(|(_, now)| now.clone());
+        let disturbed = !self.passed.in_flight.is_empty();
+        let fences = fences
+            .filter(|fence| Some(&fence.up_to) > low.as_ref() && (disturbed || !fence.is_clear()));
+        Known {
+            fences: fences.collect(),
+            low,
+        }
+    }
+
+    /// What the sight of this sweep says about the rows up to a place within its bound.
+    fn fence(&self, up_to: Position) -> Fence {
+        Fence {
+            up_to,
+            witnesses: self.sight.writers.union(&self.base).cloned().collect(),
             until: self.sight.until(),
             since: self.sight.since(),
+        }
+    }
+
+    /// What a fence comes to where rows in flight were surveyed: who was hidden when it was made may
+    /// show now. Up to the first such row it is what it was; beyond, they are witnesses too.
+    fn surveyed(&self, fence: Fence) -> Vec<Fence> {
+        let Passed {
+            in_flight,
+            before_flight,
+            surveyed,
+            ..
+        } = &self.passed;
+        let limited = |limit: Option<&Position>| {
+            limit.map(|limit| Fence {
+                up_to: fence.up_to.clone().min(limit.clone()),
+                ..fence.clone()
+            })
         };
-        let undisturbed = self.passed.undisturbed.as_ref();
-        let covered = self.passed.covered.as_ref();
-        let below = undisturbed.map(|place| fence(place, writers.clone()));
-        let above = covered.filter(|_| self.passed.disturbed).map(|place| {
-            let both = writers.union(&self.passed.in_flight).cloned().collect();
-            fence(place, both)
+        let known = match surveyed {
+            Some(surveyed) => limited(surveyed.as_ref()),
+            None => Some(fence.clone()),
+        };
+        let met = in_flight.first().filter(|first| **first <= fence.up_to);
+        let Some(_) = met else {
+            return known.into_iter().collect();
+        };
+        let beyond = known.map(|fence| {
+            let rows = in_flight.range(..=&fence.up_to).map(Witness::row);
+            let witnesses = fence.witnesses.iter().cloned().chain(rows).collect();
+            Fence { witnesses, ..fence }
         });
-        below.into_iter().chain(above)
+        limited(before_flight.as_ref())
+            .into_iter()
+            .chain(beyond)
+            .collect()
     }
 
     /// The bound of this sweep is behind it and nobody stands in the way: a new sight may prove
     /// more, where this one cannot.
     #[must_use]
     pub fn is_exhausted(&self, next: &Seen) -> bool {
-        let clear = self.sight_is_clear() && self.base.is_empty() && !self.passed.disturbed;
+        let clear =
+            self.sight_is_clear() && self.base.is_empty() && self.passed.in_flight.is_empty();
         clear && next.first.as_ref().is_some_and(|place| !self.covers(place))
     }
 
@@ -291,16 +337,11 @@ impl Sweep {
     #[must_use]
     pub fn awaited(&self, last: &Position) -> Option<Fence> {
         let is_news = self.ordering == Ordering::Cursor
-            && self.fences.is_empty()
+            && self.fences.iter().all(|(_, now)| now.is_clear())
             && !self.sight_is_clear()
             && Some(last) > self.low.as_ref()
             && self.covers(last);
-        is_news.then(|| Fence {
-            up_to: last.clone(),
-            witnesses: self.sight.writers.clone(),
-            until: self.sight.until(),
-            since: self.sight.since(),
-        })
+        is_news.then(|| self.fence(last.clone()))
     }
 }
 

@@ -63,6 +63,8 @@ fn commit_to(value: i128, then: Then) -> Step {
             rows: 1,
             schema: None,
             server: None,
+            late: None,
+            shelved: false,
         },
         then,
     }
@@ -312,7 +314,13 @@ fn a_changed_source_is_refused_before_anything_else() {
 #[test]
 fn settling_needs_a_free_lease_and_grows_the_token() {
     let claimed = next(&fresh(), &claim("a", 0), 0);
-    let settle = operate(Order::Settle { to: place(4) });
+    let settle = Action::Settle(Settlement {
+        nonce: "settling".to_owned(),
+        to: Some(place(4)),
+        late: Late::default(),
+        source: source(),
+        evidence: evidence(1),
+    });
     assert!(matches!(
         refused(&claimed, &settle, 1),
         Refusal::Held { .. }
@@ -336,6 +344,8 @@ fn what_was_delivered_above_the_checkpoint_is_kept_until_it_is_covered() {
             rows: 4,
             schema: None,
             server: None,
+            late: None,
+            shelved: false,
         },
         then: RENEW,
     };

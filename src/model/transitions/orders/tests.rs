@@ -111,6 +111,8 @@ fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> St
                 rows: 10,
                 schema: Some(Arc::clone(schema)),
                 server: None,
+                late: None,
+                shelved: false,
             },
             then: match last {
                 true => Then::Release,

@@ -1,0 +1,176 @@
+//! How far the checkpoint may go, and what is remembered above it: the answers of `model::late`, put
+//! into the document.
+
+use std::collections::BTreeMap;
+
+use super::Poller;
+use super::Progress;
+use super::budget::Budget;
+use super::keeper::{Moved, Standing, settle};
+use super::memory::{self, MOST_INLINE, MOST_REMEMBERED, Memory};
+use super::reading::read_last;
+use super::report::{LateReport, Outcome, TickError};
+use super::sweeping::{self, Held, Next, read_behind};
+use crate::model::late::{Fence, Highest, Late, Seen, Sweep};
+use crate::model::page::Page;
+use crate::model::position::Position;
+use crate::model::state::{CursorMark, StateDocument};
+
+/// What goes into the document with a batch.
+#[derive(Debug)]
+pub(super) struct Remembering {
+    pub(super) moved: Moved,
+    /// No more can be remembered until somebody who is waited for has gone.
+    pub(super) is_full: bool,
+}
+
+/// Where the checkpoint may stand after what the sweep has passed, and what is known above it.
+pub(super) fn proven(
+    poller: &Poller,
+    document: &StateDocument,
+    sweep: &Sweep,
+) -> (Option<CursorMark>, Late) {
+    let known = sweep.known();
+    let mut late = document.late.clone();
+    late.fences = known.fences;
+    if sweep.sight().epoch.is_some() {
+        late.epoch.clone_from(&sweep.sight().epoch);
+    }
+    let moved = known.low.filter(|low| document.position() != Some(low));
+    let to = moved.map(|low| CursorMark::new(low, &poller.key_columns));
+    (to, late)
+}
+
+/// `page` was delivered.
+pub(super) async fn what_to_remember(
+    poller: &Poller,
+    document: &StateDocument,
+    sweep: &Sweep,
+    page: &Page,
+) -> Result<Remembering, TickError> {
+    let (to, mut late) = proven(poller, document, sweep);
+    let low = to
+        .as_ref()
+        .map(|mark| &mark.position)
+        .or(document.position());
+    let above = |place: &Position| Some(place) > low;
+    let events = page.events().iter().filter(|event| above(&event.position));
+    let mut delivered: BTreeMap<_, _> = events
+        .map(|event| (event.id, event.position.clone()))
+        .collect();
+    let mut inline = document.delivered.clone();
+    inline.retain(|_, place| above(place));
+    let shelved = inline.len() + delivered.len() > MOST_INLINE;
+    if shelved {
+        memory::shelve(poller, &inline, &delivered, &mut late).await?;
+        delivered.clear();
+    }
+    let is_full = no_room(poller, sweep, low, &mut late);
+    Ok(Remembering {
+        moved: Moved {
+            to,
+            delivered,
+            late,
+            shelved,
+        },
+        is_full,
+    })
+}
+
+/// Whether delivery must wait. It need not where the oldest may be forgotten: what is behind the
+/// start of this sweep is not read again until a witness has gone.
+fn no_room(poller: &Poller, sweep: &Sweep, low: Option<&Position>, late: &mut Late) -> bool {
+    let remembered: u64 = late.spilled.iter().map(|segment| segment.ids).sum();
+    if remembered <= MOST_REMEMBERED {
+        return false;
+    }
+    let Some(start) = sweep.start().filter(|start| Some(*start) > low) else {
+        return true;
+    };
+    let forgotten = memory::forget_below(late, start);
+    if forgotten > 0 {
+        tracing::warn!(
+            poller = %poller.name,
+            "a transaction is open for so long that {forgotten} delivered rows cannot be remembered any more: \
+             they come again when it ends; end the session that holds it open"
+        );
+    }
+    forgotten == 0
+}
+
+/// The bound of a sweep is behind it: another look, from where the document stands now.
+pub(super) async fn look_again(
+    poller: &Poller,
+    document: &StateDocument,
+    memory: &Memory,
+    budget: &Budget,
+) -> Result<(Sweep, Next), TickError> {
+    let sweep = sweeping::begin_again(poller, document, budget).await?;
+    let next = read_behind(poller, document, &sweep, memory, sweep.start(), budget).await?;
+    Ok((sweep, next))
+}
+
+/// Nothing is to be delivered. What was proven since the last write is written down, by one write and
+/// without a lease, where it is worth one.
+pub(super) async fn settle_idle(
+    poller: &Poller,
+    standing: Standing,
+    mut sweep: Sweep,
+    seen: &[Seen],
+    held: Held,
+    budget: &Budget,
+    progress: &mut Progress,
+) -> Result<Outcome, TickError> {
+    seen.iter().for_each(|seen| sweep.pass(seen));
+    let document = &standing.document;
+    let (to, mut late) = proven(poller, document, &sweep);
+    let awaited = match held.waiting {
+        0 => None,
+        _ => awaited(poller, &sweep, budget).await?,
+    };
+    let writes = awaited.is_some() || is_worth_a_write(document, to.as_ref(), &late);
+    if !writes {
+        return Ok(Outcome::Idle);
+    }
+    late.fences.extend(awaited);
+    progress.tally.writes += 1;
+    let Some(document) = settle(poller, standing, to, late).await? else {
+        return Ok(Outcome::Idle);
+    };
+    progress.checkpoint = document.position().cloned();
+    progress.late = LateReport::of(&document, sweep.sight());
+    progress.late.held(held);
+    let mut late = document.late;
+    memory::remove_retired(poller, &mut late).await;
+    Ok(Outcome::Settled)
+}
+
+/// Rows are visible that may not go out before others: what has to be waited for.
+async fn awaited(
+    poller: &Poller,
+    sweep: &Sweep,
+    budget: &Budget,
+) -> Result<Option<Fence>, TickError> {
+    let bound = &sweep.sight().bound;
+    let last = match (&bound.highest, bound.below.as_deref()) {
+        (Highest::Visible(last), None) => last.clone(),
+        (_, below) => read_last(poller, below.and_then(<[_]>::first), budget).await?,
+    };
+    Ok(last.and_then(|last| sweep.awaited(&last)))
+}
+
+/// A write for each fence that clears, not for each look: what only time holds back clears by itself
+/// later, all at once.
+fn is_worth_a_write(document: &StateDocument, to: Option<&CursorMark>, late: &Late) -> bool {
+    let low = to.map(|mark| &mark.position).or(document.position());
+    let inline = document.delivered.values();
+    let spilled = document.late.spilled.iter().map(|segment| &segment.to);
+    let Some(top) = inline.chain(spilled).max() else {
+        return false;
+    };
+    let all = Some(top) <= low;
+    let somebody = late.fences.iter().any(|fence| !fence.witnesses.is_empty());
+    let reaches = |fences: &[Fence]| fences.iter().any(|fence| fence.up_to >= *top);
+    let further = reaches(&late.fences) && !reaches(&document.late.fences);
+    further || to.is_some() && (all || somebody)
+}

@@ -1,0 +1,248 @@
+//! Reading behind the checkpoint: one look at the writers, then page after page, leaving out what was
+//! delivered before (B5). What may follow from it is decided in `model::late`.
+
+use std::sync::Arc;
+
+use super::Poller;
+use super::budget::Budget;
+use super::keeper::Standing;
+use super::memory::Memory;
+use super::reading::{load_document, look, read_page, refuse_another_order, refuse_another_server};
+use super::report::TickError;
+use crate::model::late::{Continuity, Rewind, Seen, Sight, Sweep, rewind_target};
+use crate::model::page::Page;
+use crate::model::position::Position;
+use crate::model::schema::Schema;
+use crate::model::state::StateDocument;
+use crate::model::transitions::{Operator, Order};
+use crate::source::{ReadPage, Types};
+use crate::tick::operate::Otherwise;
+
+/// Rows to deliver next.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    pub(super) page: Page,
+    /// What was read up to and with this page, to be passed once it is delivered.
+    pub(super) seen: Vec<Seen>,
+    pub(super) types: Types,
+    pub(super) schema: Arc<Schema>,
+    pub(super) server: Option<Arc<str>>,
+    held: Held,
+}
+
+/// Rows that are visible and stay where they are for now.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Ahead of the database's clock or sequence; counted on one page.
+    pub(super) future: u64,
+    /// For transactions that could still come before them.
+    pub(super) waiting: u64,
+}
+
+#[derive(Debug)]
+pub(super) enum Next {
+    Rows(Box<Unsent>),
+    /// Nothing is left that was not delivered; these pages were passed on the way.
+    End {
+        seen: Vec<Seen>,
+        held: Held,
+    },
+}
+
+/// A sweep from the checkpoint of `standing`, which may have to go back first.
+pub(super) async fn begin(
+    poller: &Poller,
+    mut standing: Standing,
+    budget: &Budget,
+    rewound: &mut Option<String>,
+) -> Result<(Standing, Sweep), TickError> {
+    let sight = look(poller, &standing.document.late.witnesses(), budget).await?;
+    match what_became_of_the_server(poller, &standing.document, &sight)? {
+        Server::Stands => {}
+        Server::ForgetFences => standing.document.late.fences.clear(),
+        Server::GoBack { version, why } => {
+            standing = go_back(poller, version, &why, &sight).await?;
+            *rewound = Some(why);
+        }
+    }
+    let sweep = sweep(poller, &standing.document, sight);
+    Ok((standing, sweep))
+}
+
+/// A sweep by a new look, from where the document stands.
+pub(super) async fn begin_again(
+    poller: &Poller,
+    document: &StateDocument,
+    budget: &Budget,
+) -> Result<Sweep, TickError> {
+    let sight = look(poller, &document.late.witnesses(), budget).await?;
+    Ok(sweep(poller, document, sight))
+}
+
+fn sweep(poller: &Poller, document: &StateDocument, sight: Sight) -> Sweep {
+    let inline = document.delivered.values().cloned();
+    let spilled = document
+        .late
+        .spilled
+        .iter()
+        .map(|segment| segment.to.clone());
+    Sweep::begin(
+        document.position(),
+        &document.late.fences,
+        inline.chain(spilled),
+        sight,
+        poller.ordering,
+    )
+}
+
+enum Server {
+    Stands,
+    /// It was restarted long after the checkpoint; the names of transactions begin anew.
+    ForgetFences,
+    GoBack {
+        version: u64,
+        why: String,
+    },
+}
+
+fn what_became_of_the_server(
+    poller: &Poller,
+    document: &StateDocument,
+    sight: &Sight,
+) -> Result<Server, TickError> {
+    let (Some(was), Some(is)) = (&document.late.epoch, &sight.epoch) else {
+        return Ok(Server::Stands);
+    };
+    let continuity = is.continues(was);
+    let why = match continuity {
+        Continuity::Same => return Ok(Server::Stands),
+        Continuity::Restarted => "the database was restarted",
+        Continuity::TookOver => "another server has taken over",
+        Continuity::Restored { .. } => "the database was restored from an older copy",
+        Continuity::ClockBack => "the database's clock was put back",
+    };
+    match rewind_target(
+        &document.history,
+        was,
+        is,
+        &continuity,
+        poller.recovery_point,
+    ) {
+        Rewind::Nowhere => Ok(Server::ForgetFences),
+        Rewind::To { version } => Ok(Server::GoBack {
+            version,
+            why: why.to_owned(),
+        }),
+        Rewind::Unknown => Err(TickError::Restored {
+            poller: poller.name.clone(),
+        }),
+    }
+}
+
+async fn go_back(
+    poller: &Poller,
+    version: u64,
+    why: &str,
+    sight: &Sight,
+) -> Result<Standing, TickError> {
+    let by = Operator {
+        who: "dbtick".to_owned(),
+        why: why.to_owned(),
+        id: format!("{:032x}", poller.clock.random()),
+    };
+    let Some(epoch) = sight.epoch.clone() else {
+        unreachable!("an epoch has been compared");
+    };
+    let order = |evidence| Order::Rewind {
+        version,
+        epoch: epoch.clone(),
+        source: poller.identity(),
+        evidence,
+    };
+    poller
+        .operate(&by, Otherwise::Refuse, order)
+        .await
+        .map_err(TickError::from)?;
+    match load_document(poller).await? {
+        Some(standing) => Ok(standing),
+        None => Err(TickError::DocumentGone {
+            key: poller.state_key.to_string(),
+            poller: poller.name.clone(),
+        }),
+    }
+}
+
+/// The rows behind `unsent`, without a query when it reached the end.
+pub(super) async fn read_after(
+    poller: &Poller,
+    document: &StateDocument,
+    sweep: &Sweep,
+    memory: &Memory,
+    unsent: &Unsent,
+    budget: &Budget,
+) -> Result<Next, TickError> {
+    let last = unsent.seen.last();
+    match last
+        .filter(|seen| !seen.end)
+        .and_then(|seen| seen.last.as_ref())
+    {
+        Some(after) => read_behind(poller, document, sweep, memory, Some(after), budget).await,
+        None => Ok(Next::End {
+            seen: Vec::new(),
+            held: unsent.held,
+        }),
+    }
+}
+
+/// The next rows that were not delivered already.
+pub(super) async fn read_behind(
+    poller: &Poller,
+    document: &StateDocument,
+    sweep: &Sweep,
+    memory: &Memory,
+    after: Option<&Position>,
+    budget: &Budget,
+) -> Result<Next, TickError> {
+    let mut after = after.cloned();
+    let mut passed = Vec::new();
+    loop {
+        let ReadPage {
+            mut page,
+            end,
+            types,
+            schema,
+            server,
+            survey,
+        } = read_page(poller, after.as_ref(), budget).await?;
+        refuse_another_server(poller, document, server.as_deref())?;
+        refuse_another_order(poller, document, &schema)?;
+        let cut = page.cut(|place| sweep.admits(place, &survey));
+        let future = cut
+            .iter()
+            .filter(|place| sweep.sight().is_future(place))
+            .count();
+        let held = Held {
+            future: future as u64,
+            waiting: (cut.len() - future) as u64,
+        };
+        let places = page.events().iter().map(|event| &event.position);
+        let seen = sweep.see(places, end || !cut.is_empty(), survey);
+        let (end, last) = (seen.end, seen.last.clone());
+        passed.push(seen);
+        let page = page.without(|id| memory.has(id));
+        if !page.is_empty() {
+            return Ok(Next::Rows(Box::new(Unsent {
+                page,
+                seen: passed,
+                types,
+                schema,
+                server,
+                held,
+            })));
+        }
+        match last {
+            Some(last) if !end => after = Some(last),
+            _ => return Ok(Next::End { seen: passed, held }),
+        }
+    }
+}
