@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use super::*;
-use crate::config::{Deletes, NullPolicy, Rows, Start};
+use crate::config::{Deletes, LateCommits, NullPolicy, Rows, Start};
 use crate::source::keyset::Parameter;
 
 fn config(file: &Path, cursor: &[&str], key: &[&str]) -> SourceConfig {
@@ -31,6 +31,7 @@ fn config(file: &Path, cursor: &[&str], key: &[&str]) -> SourceConfig {
         nulls: NullPolicy::Fail,
         deletes: Deletes::Unseen,
         outbox: None,
+        late: LateCommits::default(),
     }
 }
 
