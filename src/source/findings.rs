@@ -2,7 +2,8 @@
 
 use super::names::shown;
 use super::{Finding, Grade};
-use crate::config::{NullPolicy, Rows, SourceConfig};
+use crate::config::{LateMode, NullPolicy, Rows, SourceConfig, human};
+use crate::model::late::{Protected, Protection};
 
 pub(super) fn finding(grade: Grade, subject: &'static str, text: impl Into<String>) -> Finding {
     Finding {
@@ -34,15 +35,22 @@ pub(super) fn nulls<'a>(
     finding(Grade::Warn, "nulls", text)
 }
 
-/// Where several transactions write at once, and each draws its cursor before it commits.
-pub(super) fn late_commits() -> Finding {
-    finding(
-        Grade::Warn,
-        "late commits",
-        "this version does not wait for transactions in flight: a row that is committed after a row \
-         with a greater cursor was delivered is not seen; let one transaction write at a time, or \
-         reset the poller back by the length of the longest one now and then",
-    )
+/// How rows that commit late are met (B5). Where nothing protects them, the tick refuses to run unless
+/// it was told otherwise.
+pub(super) fn late_commits(protection: &Protection, mode: LateMode) -> Finding {
+    let Protection { grade, reason } = protection;
+    let grade_word = match grade {
+        Protected::Bounded(window) => {
+            format!("{}({})", grade.name(), human::show_duration(*window))
+        }
+        Protected::Proven | Protected::Unsafe => grade.name().to_owned(),
+    };
+    let judged = match (grade, mode) {
+        (Protected::Proven, _) => Grade::Pass,
+        (Protected::Unsafe, LateMode::Auto) => Grade::Fail,
+        (Protected::Bounded(_) | Protected::Unsafe, _) => Grade::Warn,
+    };
+    finding(judged, "late commits", format!("{grade_word}: {reason}"))
 }
 
 /// Whether the schema keeps two rows from sharing cursor and key.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::{NaiveDateTime, TimeDelta};
 
-use super::SourceError;
+use super::{Finding, SourceError, findings};
 use crate::config::{FutureRows, LateCommits, LateMode, StampedBy, human};
 use crate::model::late::{Protected, Protection};
 use crate::model::position::{Moment, MomentKind, Scalar};
@@ -163,6 +163,22 @@ impl Stamp {
         }
     }
 
+    /// The same for a database that stamps nothing with its transactions.
+    pub(super) fn declared_without_transactions(
+        by: StampedBy,
+        database: &str,
+    ) -> Result<Self, SourceError> {
+        match by {
+            StampedBy::Database | StampedBy::Application => Ok(Self::declared(by)),
+            StampedBy::Transaction | StampedBy::TransactionId => Err(SourceError::Mismatch {
+                what: format!(
+                    "source.stamped_by names the transaction, by which PostgreSQL stamps rows and {database} does not"
+                ),
+                remedy: "set it to \"database\" or \"application\", or leave it out".to_owned(),
+            }),
+        }
+    }
+
     fn sentence(&self) -> &'static str {
         match self {
             Self::Statement => "the database gives a row its cursor as it is written",
@@ -171,6 +187,18 @@ impl Stamp {
             Self::Overridable(_) => "writers may give a row its cursor",
         }
     }
+}
+
+/// The grade, and what would make it better.
+pub(super) fn finding(plan: &Plan, late: &LateCommits) -> Finding {
+    let mut finding = findings::late_commits(&plan.protection, late.mode);
+    let is_bounded = matches!(plan.protection.grade, Protected::Bounded(_));
+    if is_bounded && plan.asks && late.stamped_by.is_none() {
+        finding.text.push_str(
+            "; if nobody but the database gives rows their cursor, say so by source.stamped_by: \"database\"",
+        );
+    }
+    finding
 }
 
 /// Where a clock that rows are stamped by stands, in the terms of the cursor's column.

@@ -6,11 +6,13 @@
 mod catalogue;
 mod check;
 mod fault;
+mod late;
 mod page;
 mod shape;
 pub(super) mod survey;
 mod value;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -19,10 +21,12 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use sqlx::{ConnectOptions, Sqlite, Transaction};
 
 use super::{Description, ReadPage, Source, SourceError, clean_up};
-use crate::config::{CleanUp, Connection, SourceConfig};
+use crate::config::{CleanUp, Connection, LateMode, SourceConfig};
+use crate::model::late::{Bound, Sight, Witness};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use fault::Faults;
+use late::Newest;
 use page::Reading;
 use shape::SqliteShape;
 
@@ -40,6 +44,7 @@ pub struct SqliteSource {
     pool: OnceLock<SqlitePool>,
     shape: Arc<Mutex<Option<Arc<SqliteShape>>>>,
     cleaner: OnceLock<SqlitePool>,
+    newest: Newest,
 }
 
 impl SqliteSource {
@@ -51,6 +56,7 @@ impl SqliteSource {
             pool: OnceLock::new(),
             shape: Arc::default(),
             cleaner: OnceLock::new(),
+            newest: Newest::default(),
         }
     }
 
@@ -144,7 +150,44 @@ impl Source for SqliteSource {
             shape: &shape,
             faults: self.faults(),
         };
-        reading.page(after, writer, max_wait).await
+        let page = reading.page(after, writer, max_wait).await?;
+        if let Some(last) = page.page.last_position() {
+            self.newest.saw(last.cursor());
+        }
+        Ok(page)
+    }
+
+    async fn look(&self, _: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
+        let (mut snapshot, shape) = self.begin().await?;
+        shape.plan.allowed(&self.config.late)?;
+        let now = late::now(&mut snapshot)
+            .await
+            .map_err(|error| self.faults().of("reading the clock", error))?;
+        let sight = Sight {
+            now: Some(now),
+            ..Sight::default()
+        };
+        if self.config.late.mode == LateMode::Off {
+            return Ok(sight);
+        }
+        let bound = if shape.cursor_is_unique {
+            Bound::default()
+        } else {
+            let mut reading = Reading {
+                connection: &mut snapshot,
+                shape: &shape,
+                faults: self.faults(),
+            };
+            if let Some(last) = reading.last(None).await? {
+                self.newest.saw(last.cursor());
+            }
+            self.newest.bound()
+        };
+        Ok(Sight {
+            bound,
+            window: shape.plan.window,
+            ..sight
+        })
     }
 
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {

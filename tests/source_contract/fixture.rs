@@ -217,6 +217,7 @@ impl Fixture {
             deletes: Deletes::Unseen,
             late: LateCommits::default(),
             outbox: None,
+            late: LateCommits::default(),
         }
     }
 }

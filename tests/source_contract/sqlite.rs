@@ -2,6 +2,8 @@
 
 #[path = "sqlite/check.rs"]
 mod check;
+#[path = "sqlite/late.rs"]
+mod late;
 #[path = "sqlite/property.rs"]
 mod property;
 

@@ -43,7 +43,6 @@ pub(super) async fn describe(
         findings::columns(shape.shape.delivered),
         findings::nulls(config.nulls, nullable),
         unique(shape),
-        findings::late_commits(),
         index(shape, plan.as_deref()),
     ]);
     found.extend(cursor(shape, kind));

@@ -42,7 +42,6 @@ pub(super) async fn describe(
         findings::columns(shape.shape.delivered),
         nulls(config, shape),
         findings::unique(is_unique(connection, shape).await.map_err(failed)?),
-        findings::late_commits(),
     ]);
     // Without the right to read there is no plan either, and the last row says so.
     if last.is_ok() {

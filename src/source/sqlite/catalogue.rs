@@ -1,11 +1,14 @@
-//! What the database says about itself. Names are parameters here, never SQL.
+//! What the database says about itself. Names are parameters here; where they cannot be, quoted.
 
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Column as _, Executor, SqlSafeStr, Statement, TypeInfo};
 
+use crate::source::keyset::Dialect;
+
 /// A table or view, as the catalogue describes it.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
+    pub(super) name: String,
     pub(super) is_view: bool,
     pub(super) columns: Vec<Declared>,
     /// In its order; empty where there is none.
@@ -13,6 +16,8 @@ pub(super) struct Table {
     /// Sets of columns of which no two rows are equal.
     pub(super) unique: Vec<Vec<String>>,
     pub(super) autoincrement: bool,
+    /// The statements that made them.
+    pub(super) triggers: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +25,8 @@ pub(super) struct Declared {
     pub(super) name: String,
     pub(super) declared: String,
     pub(super) nullable: bool,
+    /// As SQL.
+    pub(super) default: Option<String>,
     pub(super) is_rowid: bool,
 }
 
@@ -40,8 +47,8 @@ pub(super) async fn table(
     let Some((kind, without_rowid)) = found else {
         return Ok(None);
     };
-    let rows: Vec<(String, String, bool, i64, i64)> = sqlx::query_as(
-        "SELECT name, type, \"notnull\", pk, hidden FROM pragma_table_xinfo(?1, ?2)",
+    let rows: Vec<(String, String, bool, i64, i64, Option<String>)> = sqlx::query_as(
+        "SELECT name, type, \"notnull\", pk, hidden, dflt_value FROM pragma_table_xinfo(?1, ?2)",
     )
     .bind(name)
     .bind(schema)
@@ -62,22 +69,25 @@ pub(super) async fn table(
     let columns = rows
         .iter()
         .filter(|row| row.4 != HIDDEN)
-        .map(|(name, declared, not_null, _, _)| {
+        .map(|(name, declared, not_null, _, _, default)| {
             let is_rowid = rowid.as_ref() == Some(name);
             Declared {
                 name: name.clone(),
                 declared: declared.clone(),
                 nullable: !not_null && !is_rowid,
+                default: default.clone(),
                 is_rowid,
             }
         })
         .collect();
     Ok(Some(Table {
+        name: name.to_owned(),
         is_view: kind == "view",
         columns,
         primary_key: primary.iter().map(|row| row.0.clone()).collect(),
         unique,
         autoincrement: autoincrement(connection, name).await?,
+        triggers: triggers(connection, schema, name).await?,
     }))
 }
 
@@ -117,6 +127,7 @@ pub(super) async fn query_columns(
             name: column.name().to_owned(),
             declared,
             nullable: true,
+            default: None,
             is_rowid: false,
         });
     }
@@ -195,6 +206,21 @@ async fn unique_indexes(
         }
     }
     Ok(indexes)
+}
+
+async fn triggers(
+    connection: &mut SqliteConnection,
+    schema: &str,
+    table: &str,
+) -> Result<Vec<String>, sqlx::Error> {
+    let schema = Dialect::Sqlite.quote(schema);
+    let sql = format!(
+        "SELECT sql FROM {schema}.sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE"
+    );
+    sqlx::query_scalar(AssertSqlSafe(sql))
+        .bind(table)
+        .fetch_all(connection)
+        .await
 }
 
 /// The catalogue has no flag for it; the word in the table's own text is the best evidence.

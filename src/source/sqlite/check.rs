@@ -9,6 +9,7 @@ use super::shape::SqliteShape;
 use crate::config::SourceConfig;
 use crate::model::position::{CursorKind, Scalar};
 use crate::source::findings::{self, finding};
+use crate::source::late;
 use crate::source::{Description, Finding, Grade, SourceError};
 
 pub(super) async fn describe(
@@ -41,8 +42,9 @@ pub(super) async fn describe(
         nulls(config, shape),
         unique(shape),
         index(shape, &plan),
+        late::finding(&shape.plan, &config.late),
     ];
-    findings.extend(late(shape, kind));
+    findings.extend(cursor(shape, kind));
     findings.extend(findings::query_words(config));
     findings.extend(
         last.err()
@@ -53,7 +55,7 @@ pub(super) async fn describe(
         columns: shape.shape.types.to_vec(),
         cursor_kind: kind,
         findings,
-        protection: None,
+        protection: Some(shape.plan.protection.clone()),
     })
 }
 
@@ -125,28 +127,32 @@ fn index(shape: &SqliteShape, plan: &[String]) -> Finding {
     )
 }
 
-/// SQLite has one writer at a time, so only cursors drawn outside the write lock come late.
-fn late(shape: &SqliteShape, kind: CursorKind) -> Option<Finding> {
+/// What comes with the type of the cursor.
+fn cursor(shape: &SqliteShape, kind: CursorKind) -> Option<Finding> {
     let [cursor] = shape.shape.cursor.as_slice() else {
         return None;
     };
-    let zone = match kind {
-        CursorKind::LocalTimestamp => "; the text has no time zone and is taken as it is",
-        _ => "",
-    };
-    let text = match kind {
-        CursorKind::Timestamp | CursorKind::LocalTimestamp => format!(
-            "rows that share the newest timestamp and are committed later with a smaller key are not seen{zone}"
+    let (subject, text) = match kind {
+        CursorKind::LocalTimestamp => (
+            "time zone",
+            "the text has no time zone and is taken as it is; where writers use local time, it goes \
+             back by an hour once a year",
         ),
-        CursorKind::Text => findings::TEXT_ORDER.into(),
+        CursorKind::Text => ("late rows", findings::TEXT_ORDER),
         _ if shape.declared(*cursor).is_rowid
-            && shape.table.as_ref().is_some_and(|table| !table.autoincrement) =>
+            && shape
+                .table
+                .as_ref()
+                .is_some_and(|table| !table.autoincrement) =>
         {
-            "without AUTOINCREMENT the id of a deleted last row is given again, and the new row is not seen".into()
+            (
+                "late rows",
+                "without AUTOINCREMENT the id of a deleted last row is given again, and the new row is not seen",
+            )
         }
         _ => return None,
     };
-    Some(finding(Grade::Warn, "late rows", text))
+    Some(finding(Grade::Warn, subject, text))
 }
 
 fn cursor_kind(shape: &SqliteShape, sample: Option<&Scalar>) -> CursorKind {

@@ -5,12 +5,14 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::catalogue::{self, Declared, Table};
 use super::fault::Faults;
+use super::late;
 use super::value::{Hint, Stored};
 use crate::config::{Deletes, NullPolicy, Rows, SourceConfig};
 use crate::model::position::Scalar;
 use crate::source::SourceError;
 use crate::source::fragment::Fragment;
 use crate::source::keyset::{Column, Dialect, From, Keyset, Tombstones};
+use crate::source::late::Plan;
 use crate::source::names;
 use crate::source::shape::{Codec, Named, Selection, Shape, Unplaced};
 
@@ -20,6 +22,8 @@ pub(super) struct SqliteShape {
     pub(super) schema_version: i64,
     pub(super) shape: Shape<SqliteCodec>,
     pub(super) table: Option<Table>,
+    pub(super) plan: Plan,
+    pub(super) cursor_is_unique: bool,
 }
 
 #[derive(Debug)]
@@ -97,8 +101,12 @@ impl SqliteShape {
             columns: selection.taken.iter().map(hinted).collect(),
             text_has_order: encoding == "UTF-8",
         };
+        let cursor = &selection.taken[selection.cursor[0]];
+        let buried = keyset.tombstones.is_some();
         Ok(Self {
             schema_version,
+            plan: late::plan(config, table.as_ref(), cursor)?,
+            cursor_is_unique: late::is_unique(config, table.as_ref(), buried),
             shape: Shape::new(config, &selection, keyset, codec),
             table,
         })
