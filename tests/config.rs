@@ -308,7 +308,7 @@ fn a_query_stands_in_place_of_a_table_and_keeps_its_percent_signs() {
 fn faults_in_the_shape_are_all_reported_with_a_suggestion() {
     check(
         json!({
-            "source": { "curser": "x", "cursor": null, "late_commits": "auto", "start": "middle", "columns": "id" },
+            "source": { "curser": "x", "cursor": null, "late_commits": "never", "start": "middle", "columns": "id" },
             "batch": { "maxRows": 5, "max_rows": 0 },
             "deliver": [{ "webhook": { "url": 5, "secret": "x" }, "required": true }, { "queue": {} }],
             "zebra": 1
@@ -324,7 +324,7 @@ fn faults_in_the_shape_are_all_reported_with_a_suggestion() {
             "source.cursor: is missing",
             "source.columns: must be an array of strings, not a string (The columns to deliver;",
             "source.curser: is not a known key (did you mean cursor?)",
-            "source.late_commits: is not available in this version",
+            "source.late_commits: is not one of the choices: never (write one of: auto, off)",
             "source.start: is not one of the choices: middle (write one of: beginning, now)",
             "zebra: is not a known key (the keys here are: ",
         ],

@@ -215,7 +215,6 @@ impl Fixture {
             start: Start::Beginning,
             nulls: NullPolicy::Fail,
             deletes: Deletes::Unseen,
-            late: LateCommits::default(),
             outbox: None,
             late: LateCommits::default(),
         }
