@@ -16,6 +16,7 @@ mod arm;
 mod clean_up;
 mod edge;
 mod index;
+mod places;
 
 use std::fmt::Write as _;
 

@@ -8,11 +8,13 @@ mod catalogue;
 mod check;
 mod fault;
 mod kind;
+mod late;
 mod page;
 mod shape;
 pub(super) mod survey;
 mod value;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,9 +26,11 @@ use crate::azure::Azure;
 use crate::config::connection::Server;
 use crate::config::{Connection, SourceConfig};
 use crate::database::{Access, Lent, Pool, Session, Target};
+use crate::model::late::{Sight, Witness};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use fault::Faults;
+use late::Judged;
 use page::Reading;
 use shape::MySqlShape;
 
@@ -40,6 +44,8 @@ pub struct MySqlSource {
     pool: Pool<MySql>,
     shape: Mutex<Option<Arc<MySqlShape>>>,
     cleaner: Option<Pool<MySql>>,
+    /// As of the last look; pages of its sweep are read by it.
+    judged: Mutex<Option<Arc<Judged>>>,
 }
 
 impl MySqlSource {
@@ -68,6 +74,7 @@ impl MySqlSource {
             config,
             shape: Mutex::default(),
             cleaner,
+            judged: Mutex::default(),
         }
     }
 
@@ -93,6 +100,10 @@ impl MySqlSource {
         self.shape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn judged(&self) -> std::sync::MutexGuard<'_, Option<Arc<Judged>>> {
+        self.judged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn faults(&self) -> Faults<'_> {
         Faults::of_source(&self.config)
     }
@@ -113,10 +124,26 @@ impl Source for MySqlSource {
             shape: &shape,
             faults: self.faults(),
         };
-        let mut page = reading.page(after, writer, max_wait).await?;
+        let surveys = self.judged().as_ref().is_some_and(|is| is.surveys());
+        let mut page = reading.page(after, writer, max_wait, surveys).await?;
         page.server = server;
         connection.give_back();
         Ok(page)
+    }
+
+    async fn look(&self, known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let judged = Judged::of(&self.config, &mut connection, &shape).await?;
+        let judged = Arc::new(judged);
+        *self.judged() = Some(Arc::clone(&judged));
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        let sight = reading.look(&self.config, &judged, known).await?;
+        connection.give_back();
+        Ok(sight)
     }
 
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {

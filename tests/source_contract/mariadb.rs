@@ -9,6 +9,8 @@ mod check;
 mod cost;
 #[path = "mariadb/cursors.rs"]
 mod cursors;
+#[path = "mariadb/late.rs"]
+mod late;
 #[path = "mariadb/property.rs"]
 mod property;
 #[path = "mariadb/refusals.rs"]

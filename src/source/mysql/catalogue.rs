@@ -3,6 +3,7 @@
 //! Every question names one table, which the server answers from its dictionary without a walk
 //! through all of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sqlx::mysql::{MySql, MySqlConnection, MySqlRow};
@@ -46,7 +47,23 @@ pub(super) struct Described {
     pub(super) scale: Option<u32>,
     /// MariaDB's JSON: text of which a constraint says that it is.
     pub(super) is_json: bool,
+    pub(super) default: Option<String>,
+    /// `auto_increment`, `on update current_timestamp()`.
+    pub(super) extra: String,
 }
+
+#[derive(Debug, Clone)]
+pub(super) struct Trigger {
+    /// `BEFORE`.
+    pub(super) timing: String,
+    /// `INSERT`.
+    pub(super) event: String,
+    pub(super) body: String,
+}
+
+/// Settings of the server that exist.
+#[derive(Debug, Default)]
+pub(super) struct Variables(BTreeMap<String, String>);
 
 /// An index over whole columns. Those over expressions or the beginning of a column are left out.
 #[derive(Debug, Clone)]
@@ -127,7 +144,8 @@ pub(super) async fn columns(
 ) -> Result<Vec<Described>, sqlx::Error> {
     let rows = sqlx::query(
         "SELECT column_name, column_type, data_type, is_nullable, collation_name, \
-         CAST(datetime_precision AS CHAR), CAST(numeric_precision AS CHAR), CAST(numeric_scale AS CHAR) \
+         CAST(datetime_precision AS CHAR), CAST(numeric_precision AS CHAR), CAST(numeric_scale AS CHAR), \
+         column_default, extra \
          FROM information_schema.columns WHERE table_schema = ? AND table_name = ? \
          ORDER BY ordinal_position",
     )
@@ -146,6 +164,8 @@ pub(super) async fn columns(
             precision: number(row, 6),
             scale: number(row, 7),
             is_json: false,
+            default: text(row, 8),
+            extra: text(row, 9).unwrap_or_default(),
         })
     });
     Ok(described.collect())
@@ -214,6 +234,64 @@ pub(super) async fn indexes(
     }
     indexes.retain(|index| !partial.contains(&index.name));
     Ok(indexes)
+}
+
+/// Only a user with the right to make some sees any.
+pub(super) async fn triggers(
+    connection: &mut MySqlConnection,
+    table: &Table,
+) -> Result<Vec<Trigger>, sqlx::Error> {
+    let rows = sqlx::query(
+        "SELECT action_timing, event_manipulation, action_statement \
+         FROM information_schema.triggers \
+         WHERE event_object_schema = ? AND event_object_table = ?",
+    )
+    .bind(&table.schema)
+    .bind(&table.name)
+    .fetch_all(connection)
+    .await?;
+    let triggers = rows.iter().filter_map(|row| {
+        Some(Trigger {
+            timing: text(row, 0)?,
+            event: text(row, 1)?,
+            body: text(row, 2)?,
+        })
+    });
+    Ok(triggers.collect())
+}
+
+pub(super) async fn variables(
+    connection: &mut MySqlConnection,
+    names: &[&'static str],
+) -> Result<Variables, sqlx::Error> {
+    let names = names.join("', '");
+    let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('{names}')");
+    let rows = sqlx::query(AssertSqlSafe(sql))
+        .fetch_all(connection)
+        .await?;
+    let named = |row| Some((text(row, 0)?.to_ascii_lowercase(), text(row, 1)?));
+    Ok(Variables(rows.iter().filter_map(named).collect()))
+}
+
+/// What the server counts under this name.
+pub(super) async fn status(
+    connection: &mut MySqlConnection,
+    name: &'static str,
+) -> Result<Option<String>, sqlx::Error> {
+    let sql = format!("SHOW GLOBAL STATUS LIKE '{}'", name.replace('_', "\\_"));
+    let row = sqlx::query(AssertSqlSafe(sql)).fetch_optional(connection);
+    Ok(row.await?.and_then(|row| text(&row, 1)))
+}
+
+impl Variables {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.get(name)
+            .is_some_and(|value| !matches!(value, "0" | "OFF" | ""))
+    }
 }
 
 /// The columns of a query, as they will arrive. Nothing says that one of them is never NULL.

@@ -7,10 +7,11 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::fault::Faults;
 use super::kind::{Kind, Order};
+use super::late::Judged;
 use super::page::Reading;
 use super::shape::{MySqlShape, Typed};
 use crate::config::SourceConfig;
-use crate::model::position::{CursorKind, ScalarType};
+use crate::model::position::CursorKind;
 use crate::source::findings::{self, finding};
 use crate::source::names::shown;
 use crate::source::{Description, Finding, Grade, SourceError};
@@ -25,6 +26,7 @@ pub(super) async fn describe(
     // Who may read a view may still not be shown how it is made.
     let plan = plan(connection, shape).await.ok();
     let mut found = server::findings(connection, shape).await.map_err(failed)?;
+    let judged = Judged::of(config, connection, shape).await?;
     let last = Reading {
         connection: &mut *connection,
         shape,
@@ -43,9 +45,10 @@ pub(super) async fn describe(
         findings::columns(shape.shape.delivered),
         findings::nulls(config.nulls, nullable),
         unique(shape),
+        judged.finding(config),
         index(shape, plan.as_deref()),
     ]);
-    found.extend(cursor(shape, kind));
+    found.extend(cursor(config, shape, kind));
     found.extend(findings::query_words(config));
     found.extend(
         last.err()
@@ -56,7 +59,7 @@ pub(super) async fn describe(
         columns: shape.shape.types.to_vec(),
         cursor_kind: kind,
         findings: found,
-        protection: None,
+        protection: Some(judged.plan.protection),
     })
 }
 
@@ -182,7 +185,7 @@ fn index(shape: &MySqlShape, plan: Option<&[Step]>) -> Finding {
 }
 
 /// What comes with the type of the cursor.
-fn cursor(shape: &MySqlShape, kind: CursorKind) -> Vec<Finding> {
+fn cursor(config: &SourceConfig, shape: &MySqlShape, kind: CursorKind) -> Vec<Finding> {
     let [cursor] = shape.shape.cursor.as_slice() else {
         return Vec::new();
     };
@@ -198,35 +201,23 @@ fn cursor(shape: &MySqlShape, kind: CursorKind) -> Vec<Finding> {
         "cursor",
         format!("{name} is {column_type}"),
     )];
-    if let Kind::DateTime { digits, instant } = *stored {
-        if !instant {
-            let text = format!(
-                "{column_type} has no time zone: {name} is taken as it is, and goes back by an hour \
-                 once a year where writers use local time"
-            );
-            found.push(finding(Grade::Warn, "time zone", text));
-        }
-        let precision = match digits {
-            0 => "; it has whole seconds only, so that is every row of the current second",
-            _ => "",
+    if let Kind::DateTime { instant: false, .. } = *stored {
+        let zone = match &config.late.time_zone {
+            Some(zone) => format!("is taken to be written in {zone}"),
+            None => {
+                "may be written in UTC or in the zone of the server, so that rows wait for the \
+                     later of the two (say which by source.time_zone)"
+                    .to_owned()
+            }
         };
         let text = format!(
-            "rows that share the newest moment and are committed later with a smaller key are not \
-             seen, nor rows of a transaction that took its time{precision}"
+            "{column_type} has no time zone: {name} {zone}, and goes back by an hour once a year where \
+             writers use local time"
         );
-        found.push(finding(Grade::Warn, "late rows", text));
-    }
-    if described.data_type == "date" {
-        let text =
-            "a date is one tie per day: rows committed later with a smaller key are not seen";
-        found.push(finding(Grade::Warn, "late rows", text));
+        found.push(finding(Grade::Warn, "time zone", text));
     }
     if kind == CursorKind::Text || *order == Order::ByByte {
         found.push(finding(Grade::Warn, "late rows", findings::TEXT_ORDER));
-    }
-    if stored.scalar_type() == ScalarType::Integer {
-        let text = "numbers are given out before they are committed: a row of a slow transaction that becomes visible behind the checkpoint is not seen";
-        found.push(finding(Grade::Warn, "late rows", text));
     }
     found.extend(findings::creation(&described.name));
     found

@@ -21,6 +21,10 @@ mod number {
     pub(super) const INVALID_VIEW: u16 = 1356;
     pub(super) const FUNCTION_DENIED: u16 = 1370;
     pub(super) const TABLE_CHANGED: u16 = 1412;
+    pub(super) const RIGHT_DENIED: u16 = 1227;
+    pub(super) const NOT_SUPPORTED: u16 = 1235;
+    /// MySQL's word for a right to XA RECOVER that is missing.
+    pub(super) const XA_ERROR: u16 = 1401;
 }
 
 /// A table was altered between the look at the catalogue and the read.
@@ -99,6 +103,23 @@ impl<'a> Faults<'a> {
             )
         })
     }
+}
+
+/// The user may not ask this, or this server knows no such question.
+pub(super) fn is_unanswered(error: &Error) -> bool {
+    database_error(error).is_some_and(|error| {
+        matches!(
+            error.number(),
+            number::TABLE_DENIED
+                | number::COLUMN_DENIED
+                | number::DATABASE_DENIED
+                | number::RIGHT_DENIED
+                | number::XA_ERROR
+                | number::NOT_SUPPORTED
+                | number::NO_SUCH_TABLE
+                | number::SYNTAX
+        )
+    })
 }
 
 fn altered(setting: &str, error: Error) -> SourceError {

@@ -257,6 +257,8 @@ pub(super) fn of_wire(name: &str, wire: &MySqlTypeInfo) -> Described {
         precision: None,
         scale: None,
         is_json: false,
+        default: None,
+        extra: String::new(),
     }
 }
 

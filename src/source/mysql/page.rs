@@ -29,13 +29,24 @@ impl Reading<'_> {
         after: Option<&Position>,
         writer: PageWriter,
         max_wait: Duration,
+        surveys: bool,
     ) -> Result<ReadPage, SourceError> {
         let bound = after
             .map(|after| self.shape.shape.bound(after))
             .transpose()?;
         self.refuse_hidden_nulls(bound.as_deref()).await?;
+        let surveyed = match surveys {
+            true => {
+                let limit = self.shape.shape.limit(&writer);
+                Some(self.survey(bound.as_deref(), limit).await?)
+            }
+            false => None,
+        };
         match self.stream(bound, writer, max_wait).await {
-            Ok(page) => Ok(page),
+            Ok(mut page) => {
+                page.survey = surveyed.map(|all| all.of(&page)).unwrap_or_default();
+                Ok(page)
+            }
             Err(stopped) => Err(self.explain(stopped).await),
         }
     }
@@ -82,15 +93,19 @@ impl Reading<'_> {
         let faults = self.faults;
         let explain = move |doing, error| faults.of(doing, error);
         let mut page = pager::fill(&self.shape.shape, rows, writer, max_wait, &explain).await?;
-        // What is behind the edge was not looked at. If all rows up to it are gone by now, the next
-        // tick does.
-        page.end &= !to_edge || page.page.is_empty();
-        Ok(page)
+        // What is behind the edge was not looked at.
+        page.end &= !to_edge;
+        match to_edge && page.page.is_empty() {
+            true => Err(Stopped::Failed(
+                self.gone("all rows up to an edge are gone"),
+            )),
+            false => Ok(page),
+        }
     }
 
     /// The leading values of the row that is this many rows further on, if there is one and the
     /// order needs it.
-    async fn edge(
+    pub(super) async fn edge(
         &mut self,
         bound: Option<&[Scalar]>,
         rows: i64,
@@ -155,11 +170,7 @@ impl Reading<'_> {
         let Some(row) = row else {
             return match to_edge {
                 false => Ok(None),
-                // It was there a moment ago.
-                true => {
-                    let gone = Changed("the last row is gone".into());
-                    Err(failed(sqlx::Error::Decode(Box::new(gone))))
-                }
+                true => Err(Stopped::Failed(self.gone("the last row is gone"))),
             };
         };
         self.shape.shape.codec.check(&row).map_err(failed)?;
@@ -214,7 +225,14 @@ impl Reading<'_> {
         shape.null_cursor(column, count)
     }
 
-    fn bound(&self, statement: &Statement, values: &[Scalar], limit: i64) -> Query {
+    /// It was there a moment ago.
+    pub(super) fn gone(&self, what: &str) -> SourceError {
+        let gone = Changed(what.to_owned());
+        self.faults
+            .of("reading rows", sqlx::Error::Decode(Box::new(gone)))
+    }
+
+    pub(super) fn bound(&self, statement: &Statement, values: &[Scalar], limit: i64) -> Query {
         bound(self.shape, statement, values, limit)
     }
 }

@@ -149,6 +149,15 @@ impl MySqlShape {
         Ok(known == self.known)
     }
 
+    /// The tables that are read, where that is known: not behind a view or a query.
+    pub(super) fn tables(&self) -> Option<Vec<&Table>> {
+        let (table, _) = self.table.as_ref()?;
+        let buried = self.tombstones.iter().map(|(table, _)| table);
+        let tables: Vec<_> = std::iter::once(table).chain(buried).collect();
+        let known = tables.iter().all(|table| !table.is_view);
+        known.then_some(tables)
+    }
+
     pub(super) fn typed(&self, column: usize) -> &Typed {
         &self.shape.codec.columns[column]
     }

@@ -50,7 +50,7 @@ async fn a_table_is_judged_by_its_schema_and_its_rights() {
         Grade::Warn,
         "datetime has no time zone",
     );
-    assert_finding(&found, "late rows", Grade::Warn, "whole seconds");
+    assert_finding(&found, "late commits", Grade::Warn, "BOUNDED(1m): ");
     assert_finding(&found, "updates", Grade::Warn, "time of creation");
     assert_finding(&found, "rights", Grade::Warn, "ALL PRIVILEGES ON *.*");
     let index = texts(&found, "index", Grade::Warn).remove(0);

@@ -1,5 +1,7 @@
 //! What a page costs, in rows that the server reads for it.
 
+use std::collections::BTreeSet;
+
 use dbtick::config::SourceConfig;
 use dbtick::model::position::{Moment, MomentKind, Position, Scalar};
 use sqlx::Row;
@@ -44,6 +46,16 @@ async fn cost(fixture: &mut Fixture, config: &SourceConfig, after: &Position) ->
             .unwrap();
         assert_eq!(page.page.len(), PAGE, "after {after}");
     }
+    rows_read(fixture.mysql()).await - before
+}
+
+/// The same, after a look has said that uncommitted rows are to be surveyed.
+async fn surveyed_cost(fixture: &mut Fixture, config: &SourceConfig, after: &Position) -> u64 {
+    let source = open(config);
+    source.look(&BTreeSet::new()).await.unwrap();
+    let before = rows_read(fixture.mysql()).await;
+    let page = read(source.as_ref(), Some(after), PAGE, MANY_BYTES).await;
+    assert_eq!(page.unwrap().page.len(), PAGE, "after {after}");
     rows_read(fixture.mysql()).await - before
 }
 
@@ -93,4 +105,26 @@ async fn a_page_with_a_key_of_text_reads_its_own_rows_and_their_ties() {
     assert_eq!(last.to_string(), "2027-01-01T00:00:00.000000 (z)");
     let cost = rows_read(fixture.mysql()).await - before;
     assert!(cost < CATALOGUE, "{cost} rows for the last one");
+}
+
+/// A thousand rows further than the page, as an index has them.
+#[tokio::test]
+async fn a_survey_costs_no_more_at_any_depth_than_the_rows_it_looks_at() {
+    let (_engine, mut fixture) = deep().await;
+    let most = 2 * (PAGE as u64 + 1) + 2 * (PAGE as u64 + 1001) + CATALOGUE;
+    for (key, ids) in [
+        ("id", &[10, 90_000, 150_000, 199_000][..]),
+        ("k", &[10, 90_000]),
+    ] {
+        let config = fixture.table("t", &["c"], &[key]);
+        for &id in ids {
+            let key = match key {
+                "id" => Scalar::Integer(id.into()),
+                _ => Scalar::Text(format!("k{id}")),
+            };
+            let after = Position::new(vec![moment(id)], vec![key]);
+            let cost = surveyed_cost(&mut fixture, &config, &after).await;
+            assert!((1500..most).contains(&cost), "{cost} rows behind row {id}");
+        }
+    }
 }
