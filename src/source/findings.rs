@@ -2,7 +2,8 @@
 
 use super::names::shown;
 use super::{Finding, Grade};
-use crate::config::{NullPolicy, Rows, SourceConfig};
+use crate::config::{LateMode, NullPolicy, Rows, SourceConfig, human};
+use crate::model::late::{Protected, Protection};
 
 pub(super) fn finding(grade: Grade, subject: &'static str, text: impl Into<String>) -> Finding {
     Finding {
@@ -34,8 +35,33 @@ pub(super) fn nulls<'a>(
     finding(Grade::Warn, "nulls", text)
 }
 
-/// Where several transactions write at once, and each draws its cursor before it commits.
-pub(super) fn late_commits() -> Finding {
+/// How well the source is protected against rows that commit late. Without protection and without
+/// the owner's word, nothing is read.
+pub(super) fn late_commits(protection: &Protection, mode: LateMode) -> Finding {
+    let reason = &protection.reason;
+    let (grade, text) = match (protection.grade, mode) {
+        (Protected::Proven, _) => (Grade::Pass, format!("PROVEN: {reason}")),
+        (Protected::Bounded(window), _) => {
+            let window = human::show_duration(window);
+            (Grade::Warn, format!("BOUNDED({window}): {reason}"))
+        }
+        (Protected::Unsafe, LateMode::Auto) => (
+            Grade::Fail,
+            format!(
+                "UNSAFE: {reason}; set source.late_commits to {{ \"window\": … }}, longer than the \
+                 longest transaction, or to \"off\" to accept the loss"
+            ),
+        ),
+        (Protected::Unsafe, _) => (
+            Grade::Warn,
+            format!("UNSAFE: {reason}; rows that commit late are lost"),
+        ),
+    };
+    finding(grade, "late commits", text)
+}
+
+/// Where nobody has judged it yet.
+pub(super) fn late_commits_unjudged() -> Finding {
     finding(
         Grade::Warn,
         "late commits",

@@ -8,7 +8,7 @@ use dbtick::azure::Azure;
 use dbtick::clock::SystemClock;
 use dbtick::config::connection::{Login, Server, Tls, TlsMode};
 use dbtick::config::secret::Secret;
-use dbtick::config::{Connection, Deletes, NullPolicy, Rows, SourceConfig, Start};
+use dbtick::config::{Connection, Deletes, LateCommits, NullPolicy, Rows, SourceConfig, Start};
 use dbtick::model::page::PageWriter;
 use dbtick::model::position::Position;
 use dbtick::source::{ReadPage, Source, SourceError};
@@ -216,6 +216,7 @@ impl Fixture {
             nulls: NullPolicy::Fail,
             deletes: Deletes::Unseen,
             outbox: None,
+            late: LateCommits::default(),
         }
     }
 }

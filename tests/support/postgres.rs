@@ -63,6 +63,7 @@ impl PostgresOptions {
             format!("unix_socket_directories={}", directory.path().display()),
             "fsync=off".to_owned(),
             "shared_buffers=16MB".to_owned(),
+            "max_prepared_transactions=8".to_owned(),
             "logging_collector=off".to_owned(),
             "log_destination=stderr".to_owned(),
         ];

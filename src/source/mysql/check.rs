@@ -43,7 +43,7 @@ pub(super) async fn describe(
         findings::columns(shape.shape.delivered),
         findings::nulls(config.nulls, nullable),
         unique(shape),
-        findings::late_commits(),
+        findings::late_commits_unjudged(),
         index(shape, plan.as_deref()),
     ]);
     found.extend(cursor(shape, kind));
