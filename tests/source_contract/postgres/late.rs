@@ -9,7 +9,7 @@ use dbtick::config::{
 };
 use dbtick::model::late::{Highest, Protected, Sight, Witness};
 use dbtick::model::position::{Moment, MomentKind, Scalar, ScalarType};
-use dbtick::source::Grade;
+use dbtick::source::{Grade, SourceError};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::PgConnection;
 
@@ -656,4 +656,77 @@ async fn the_server_tells_since_when_it_runs_and_how_far_it_has_come() {
     let third = look(&config).await.epoch.unwrap();
     assert_eq!((third.timeline, third.started), (None, None));
     assert!(third.transaction >= second.transaction);
+}
+
+/// It does not show who writes on its primary; which numbers have ended it knows.
+#[tokio::test]
+async fn a_standby_has_no_evidence_but_of_numbers_of_transactions() {
+    let mut engine = Engine::postgres().await;
+    let fixture = fixture(
+        &engine,
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, x xid8 NOT NULL);
+         GRANT SELECT ON SEQUENCE t_id_seq TO reader;
+         INSERT INTO t (x) VALUES (pg_current_xact_id())",
+    )
+    .await;
+    let by = |cursor: &str| fixture.as_role("reader", fixture.table("t", &[cursor], &["id"]));
+    let source = open(&by("id"));
+    let before = source.look(&BTreeSet::new()).await.unwrap();
+    let Engine::Postgres(server) = &mut engine else {
+        unreachable!("an engine of PostgreSQL");
+    };
+    server.become_standby().await;
+    // A connection of before breaks first.
+    let mut found = source.look(&BTreeSet::new()).await;
+    if matches!(found, Err(SourceError::Unreachable { .. })) {
+        found = source.look(&BTreeSet::new()).await;
+    }
+    let found = found.unwrap_err().to_string();
+    assert!(found.contains("the server is a standby"), "{found}");
+    let sight = look(&by("x")).await;
+    assert!(sight.bound.below > integer(3), "{:?}", sight.bound);
+    let (was, is) = (before.epoch.unwrap(), sight.epoch.unwrap());
+    assert_eq!(is.timeline, was.timeline);
+    assert!(is.started > was.started);
+    // What it has of a sequence may be ahead of what was given out.
+    let mut window = by("id");
+    window.late.mode = LateMode::Window(Duration::from_secs(9));
+    let sight = look(&window).await;
+    assert_eq!((sight.bound.below, sight.ceiling), (None, None));
+    assert!(matches!(sight.bound.highest, Highest::Visible(Some(_))));
+}
+
+#[tokio::test]
+async fn a_look_at_a_known_table_is_three_statements() {
+    let engine = Engine::postgres().await;
+    let mut fixture = fixture(
+        &engine,
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, at timestamptz NOT NULL, PRIMARY KEY (at, id));
+         GRANT SELECT ON SEQUENCE t_id_seq TO reader",
+    )
+    .await;
+    let Engine::Postgres(server) = &engine else {
+        unreachable!("an engine of PostgreSQL");
+    };
+    fixture
+        .run("ALTER ROLE reader SET log_statement = 'all'")
+        .await;
+    for cursor in ["id", "at"] {
+        let config = fixture.as_role("reader", fixture.table("t", &[cursor], &["id"]));
+        let source = open(&config);
+        for marker in ["one", "two"] {
+            source.look(&BTreeSet::new()).await.unwrap();
+            let said = format!("{marker} after {cursor}");
+            fixture
+                .run(&format!("DO $$ BEGIN RAISE LOG '{said}'; END $$"))
+                .await;
+            while !server.log().contains(&said) {
+                tokio::task::yield_now().await;
+            }
+        }
+        let log = server.log();
+        let (_, steady) = log.split_once(&format!("one after {cursor}")).unwrap();
+        let statements = steady.matches("LOG:  execute").count();
+        assert_eq!(statements, 3, "{steady}");
+    }
 }

@@ -71,8 +71,7 @@ impl Tables {
         rows: &str,
     ) -> Result<(), sqlx::Error> {
         let sql = format!("EXPLAIN (VERBOSE, FORMAT JSON) SELECT * FROM {rows}");
-        let row = sqlx::query(AssertSqlSafe(sql))
-            .persistent(false)
+        let row = sqlx::raw_sql(AssertSqlSafe(sql))
             .fetch_one(connection)
             .await?;
         let bytes = row.try_get_raw(0)?;
