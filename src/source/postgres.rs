@@ -112,6 +112,7 @@ impl PostgresSource {
                 return Ok(shape);
             }
             *self.known() = None;
+            self.judged.forget();
         }
         // Descriptions of queries among them.
         connection.clear_cached_statements().await.map_err(failed)?;

@@ -91,7 +91,7 @@ impl Memory {
     }
 }
 
-impl<'a> Looking<'a> {
+impl Looking<'_> {
     pub(super) async fn sight(mut self) -> Result<Sight, SourceError> {
         let outlook = self.outlook().await?;
         outlook.plan.allowed(&self.config.late)?;
@@ -116,11 +116,12 @@ impl<'a> Looking<'a> {
     pub(super) async fn outlook(&mut self) -> Result<Outlook, SourceError> {
         for _ in 0..ATTEMPTS {
             let judged = self.judged().await?;
+            let zone = self.zone()?;
             let sampling = Sampling {
                 allowed: &judged.allowed,
                 asked: judged.of.as_ref().map(|(asked, _)| asked),
                 sequence: judged.verdict.sequence.as_ref(),
-                zone: self.zone()?,
+                zone: zone.as_deref(),
             };
             let sample = sampling.sample(self.connection).await;
             let sample = sample.map_err(|error| self.explain("reading the clock", error))?;
@@ -305,13 +306,13 @@ impl<'a> Looking<'a> {
     }
 
     /// In which the clock is read, for cursors that have none.
-    fn zone(&self) -> Result<Option<&'a str>, SourceError> {
+    fn zone(&self) -> Result<Option<String>, SourceError> {
         let has_none = matches!(
             self.scalar()?,
             ScalarType::Moment(MomentKind::Local | MomentKind::Date)
         );
         let zone = self.config.late.time_zone.as_deref();
-        Ok(has_none.then(|| zone.unwrap_or(DEFAULT_ZONE)))
+        Ok(has_none.then(|| zone.map_or_else(|| DEFAULT_ZONE.to_owned(), as_postgres_means_it)))
     }
 
     fn explain(&self, doing: &'static str, error: sqlx::Error) -> SourceError {
@@ -377,6 +378,17 @@ impl Bounded {
             bound: Bound { highest, below },
             ceiling,
         }
+    }
+}
+
+/// An offset counts hours to the west of Greenwich there, where the rest of the world, and we, count
+/// those to the east.
+fn as_postgres_means_it(zone: &str) -> String {
+    let is_offset = |digits: &str| digits.starts_with(|first: char| first.is_ascii_digit());
+    match (zone.strip_prefix('+'), zone.strip_prefix('-')) {
+        (Some(east), _) if is_offset(east) => format!("-{east}"),
+        (_, Some(west)) if is_offset(west) => format!("+{west}"),
+        _ => zone.to_owned(),
     }
 }
 

@@ -9,7 +9,7 @@ use dbtick::config::{
 };
 use dbtick::model::late::{Highest, Protected, Sight, Witness};
 use dbtick::model::position::{Moment, MomentKind, Scalar, ScalarType};
-use dbtick::source::{Grade, SourceError};
+use dbtick::source::{Grade, Source, SourceError};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::PgConnection;
 
@@ -312,6 +312,11 @@ async fn without_evidence_nothing_is_read_unless_the_owner_says_so() {
     let sight = look(&off).await;
     assert_eq!((sight.window, sight.bound.highest), (None, Highest::Any));
     assert!(sight.epoch.is_some() && sight.now.is_some());
+    let findings = open(&off).describe().await.unwrap().findings;
+    let accepted = findings.iter().any(|finding| {
+        finding.grade == Grade::Warn && finding.text.starts_with("UNSAFE: late_commits is off")
+    });
+    assert!(accepted, "{findings:?}");
     for config in [
         query("SELECT id FROM t UNION ALL SELECT id FROM (VALUES (1)) AS v(id)"),
         query("WITH w AS MATERIALIZED (SELECT id FROM t) SELECT a.id FROM w a JOIN w b USING (id)"),
@@ -605,14 +610,16 @@ async fn times_are_bounded_by_the_clock() {
         assert_eq!(sight.bound.below, Some(vec![below]));
         assert_eq!(sight.window, None);
     }
-    // Two hours east of what is written.
+    // Two hours to the east: the first name is PostgreSQL's, which counts them to the west.
     let mut config = by("local");
-    config.late.time_zone = Some("Etc/GMT-2".into());
-    let sight = look(&config).await;
-    let local = |ago| moment(MomentKind::Local, &sight, ago);
-    assert_eq!(sight.bound.below, Some(vec![local(seconds(5 + 1 - 7200))]));
-    assert_eq!(sight.ceiling, Some(local(seconds(-61 - 7200))));
-    assert!(matches!(sight.bound.highest, Highest::Visible(Some(_))));
+    for zone in ["Etc/GMT-2", "+02:00", "+2"] {
+        config.late.time_zone = Some(zone.into());
+        let sight = look(&config).await;
+        let local = |ago| moment(MomentKind::Local, &sight, ago);
+        assert_eq!(sight.bound.below, Some(vec![local(seconds(5 + 1 - 7200))]));
+        assert_eq!(sight.ceiling, Some(local(seconds(-61 - 7200))));
+        assert!(matches!(sight.bound.highest, Highest::Visible(Some(_))));
+    }
     let sight = look(&by("day")).await;
     assert!(matches!(sight.bound.highest, Highest::Visible(Some(_))));
     let below = moment(MomentKind::Date, &sight, seconds(5 + 38 * 3600));
@@ -629,6 +636,55 @@ async fn times_are_bounded_by_the_clock() {
         .iter()
         .any(|finding| finding.grade == Grade::Fail && finding.text.contains("source.time_zone"));
     assert!(failed, "{:?}", described.findings);
+}
+
+/// What was judged is judged anew when the schema is another.
+#[tokio::test]
+async fn a_schema_that_changes_is_looked_at_again() {
+    let engine = Engine::postgres().await;
+    let mut fixture = fixture(
+        &engine,
+        "CREATE TABLE t (id int PRIMARY KEY, at timestamptz NOT NULL);
+         CREATE TRIGGER a BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION touch();
+         CREATE TABLE other (id int PRIMARY KEY, at timestamptz NOT NULL);
+         CREATE VIEW v AS SELECT id, at FROM t",
+    )
+    .await;
+    let table = fixture.as_role("reader", fixture.table("t", &["at"], &["id"]));
+    let view = fixture.as_role("reader", fixture.table("v", &["at"], &["id"]));
+    let (table, view) = (open(&table), open(&view));
+    let mut begun = Session::open(&engine, &fixture).await;
+    begun.run("BEGIN; SELECT now()").await;
+    let writers = async |source: &dyn Source| {
+        let sight = source.look(&BTreeSet::new()).await.unwrap();
+        sight.writers.len()
+    };
+    assert_eq!(writers(table.as_ref()).await, 0);
+    assert_eq!(writers(view.as_ref()).await, 0);
+    // Nobody stamps these.
+    fixture
+        .run("CREATE OR REPLACE VIEW v AS SELECT id, at FROM other")
+        .await;
+    assert_eq!(writers(view.as_ref()).await, 1);
+    fixture.run("ALTER TABLE t DISABLE TRIGGER a").await;
+    assert_eq!(writers(table.as_ref()).await, 1);
+    fixture
+        .run(
+            "ALTER TABLE t ENABLE TRIGGER a;
+             CREATE OR REPLACE VIEW v AS SELECT id, at FROM t",
+        )
+        .await;
+    assert_eq!(writers(table.as_ref()).await, 0);
+    assert_eq!(writers(view.as_ref()).await, 0);
+    fixture
+        .run("CREATE OR REPLACE VIEW v AS SELECT id, at + interval '0' AS at FROM t")
+        .await;
+    assert_eq!(writers(view.as_ref()).await, 1);
+    // Local time by whoever writes.
+    fixture
+        .run("DROP VIEW v; ALTER TABLE t ALTER at TYPE timestamp")
+        .await;
+    assert_eq!(writers(table.as_ref()).await, 1);
 }
 
 #[tokio::test]
