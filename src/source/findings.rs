@@ -35,22 +35,29 @@ pub(super) fn nulls<'a>(
     finding(Grade::Warn, "nulls", text)
 }
 
-/// How rows that commit late are met (B5). Where nothing protects them, the tick refuses to run unless
-/// it was told otherwise.
+/// How well the source is protected against rows that commit late. Without protection and without
+/// the owner's word, nothing is read.
 pub(super) fn late_commits(protection: &Protection, mode: LateMode) -> Finding {
-    let Protection { grade, reason } = protection;
-    let grade_word = match grade {
-        Protected::Bounded(window) => {
-            format!("{}({})", grade.name(), human::show_duration(*window))
+    let reason = &protection.reason;
+    let (grade, text) = match (protection.grade, mode) {
+        (Protected::Proven, _) => (Grade::Pass, format!("PROVEN: {reason}")),
+        (Protected::Bounded(window), _) => {
+            let window = human::show_duration(window);
+            (Grade::Warn, format!("BOUNDED({window}): {reason}"))
         }
-        Protected::Proven | Protected::Unsafe => grade.name().to_owned(),
+        (Protected::Unsafe, LateMode::Auto) => (
+            Grade::Fail,
+            format!(
+                "UNSAFE: {reason}; set source.late_commits to {{ \"window\": … }}, longer than the \
+                 longest transaction, or to \"off\" to accept the loss"
+            ),
+        ),
+        (Protected::Unsafe, _) => (
+            Grade::Warn,
+            format!("UNSAFE: {reason}; rows that commit late are lost"),
+        ),
     };
-    let judged = match (grade, mode) {
-        (Protected::Proven, _) => Grade::Pass,
-        (Protected::Unsafe, LateMode::Auto) => Grade::Fail,
-        (Protected::Bounded(_) | Protected::Unsafe, _) => Grade::Warn,
-    };
-    finding(judged, "late commits", format!("{grade_word}: {reason}"))
+    finding(grade, "late commits", text)
 }
 
 /// Whether the schema keeps two rows from sharing cursor and key.

@@ -7,11 +7,13 @@ mod catalogue;
 mod check;
 mod fault;
 mod kind;
+mod late;
 mod page;
 mod shape;
 pub(super) mod survey;
 mod value;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,9 +27,11 @@ use crate::azure::Azure;
 use crate::config::connection::Server;
 use crate::config::{Connection, Rows, SourceConfig};
 use crate::database::{Access, Lent, Pool, Session, Target};
+use crate::model::late::{Sight, Witness};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use fault::Faults;
+use late::{Looking, Memory};
 use page::Reading;
 use shape::PostgresShape;
 
@@ -39,6 +43,7 @@ pub struct PostgresSource {
     config: SourceConfig,
     pool: Pool<Postgres>,
     shape: Mutex<Option<Arc<PostgresShape>>>,
+    judged: Memory,
     cleaner: Option<Pool<Postgres>>,
 }
 
@@ -76,6 +81,7 @@ impl PostgresSource {
             config,
             pool: Pool::new(target),
             shape: Mutex::default(),
+            judged: Memory::default(),
             cleaner,
         }
     }
@@ -106,6 +112,7 @@ impl PostgresSource {
                 return Ok(shape);
             }
             *self.known() = None;
+            self.judged.forget();
         }
         // Descriptions of queries among them.
         connection.clear_cached_statements().await.map_err(failed)?;
@@ -141,6 +148,22 @@ impl Source for PostgresSource {
         // them over before it is used.
         connection.give_back();
         Ok(page)
+    }
+
+    async fn look(&self, _known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let looking = Looking {
+            config: &self.config,
+            connection: &mut connection,
+            shape: &shape,
+            memory: &self.judged,
+        };
+        let sight = looking
+            .sight()
+            .await
+            .inspect_err(|_| self.judged.forget())?;
+        connection.give_back();
+        Ok(sight)
     }
 
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
@@ -179,7 +202,8 @@ impl Source for PostgresSource {
 
     async fn describe(&self) -> Result<Description, SourceError> {
         let (mut connection, shape) = self.begin().await?;
-        let described = check::describe(&self.config, &mut connection, &shape).await?;
+        let described =
+            check::describe(&self.config, &mut connection, &shape, &self.judged).await?;
         connection.give_back();
         Ok(described)
     }

@@ -4,6 +4,8 @@
 mod changes;
 #[path = "postgres/check.rs"]
 mod check;
+#[path = "postgres/late.rs"]
+mod late;
 #[path = "postgres/plans.rs"]
 mod plans;
 #[path = "postgres/property.rs"]

@@ -63,6 +63,7 @@ impl PostgresOptions {
             format!("unix_socket_directories={}", directory.path().display()),
             "fsync=off".to_owned(),
             "shared_buffers=16MB".to_owned(),
+            "max_prepared_transactions=8".to_owned(),
             "logging_collector=off".to_owned(),
             "log_destination=stderr".to_owned(),
         ];
@@ -175,6 +176,14 @@ impl Postgres {
         self.run().await.unwrap();
     }
 
+    /// A copy that may only be read, of a primary that nothing is heard of.
+    pub async fn become_standby(&mut self) {
+        self.stop(End::Clean).await;
+        let signal = self.directory.path().join("data/standby.signal");
+        std::fs::write(signal, "").unwrap();
+        self.start_again().await;
+    }
+
     pub fn log(&self) -> String {
         self.server.as_ref().map(Server::log).unwrap_or_default()
     }
@@ -192,7 +201,8 @@ impl Postgres {
         }
         let server = Server::start(Program {
             command,
-            ready: "database system is ready to accept connections",
+            // Read-only ones, on a standby.
+            ready: "database system is ready to accept ",
             clean: "INT",
             crash: "QUIT",
         });

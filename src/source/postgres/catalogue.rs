@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sqlx::postgres::types::Oid;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::{PgColumn, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Column as _, Executor, Row, SqlSafeStr, Statement};
 
 use super::kind::Type;
@@ -34,6 +34,15 @@ pub(super) struct Declared {
     pub(super) nullable: bool,
     /// The column's own collation orders text by byte, or it has none.
     pub(super) by_byte: bool,
+    /// `None` where a query makes it up.
+    pub(super) origin: Option<Origin>,
+}
+
+/// A column of a table or view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) relation: u32,
+    pub(super) number: i16,
 }
 
 /// A column before its type is looked up.
@@ -43,7 +52,11 @@ struct Bare {
     modifier: i32,
     nullable: bool,
     by_byte: bool,
+    origin: Option<Origin>,
 }
+
+/// Views of views are followed so far.
+const MOST_VIEWS: usize = 8;
 
 /// Constraints that were never checked against the rows that are there (PostgreSQL 18) do not count.
 const NOT_NULL: &str = "a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint n \
@@ -144,7 +157,7 @@ pub(super) async fn columns(
     relation: &Relation,
 ) -> Result<Vec<Declared>, sqlx::Error> {
     let sql = format!(
-        "SELECT a.attname, a.atttypid, a.atttypmod, {NOT_NULL}, {BY_BYTE} \
+        "SELECT a.attname, a.atttypid, a.atttypmod, {NOT_NULL}, {BY_BYTE}, a.attnum \
          FROM pg_catalog.pg_attribute a \
          WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     );
@@ -162,6 +175,10 @@ pub(super) async fn columns(
             modifier: row.try_get(2)?,
             nullable: !(is_kept && not_null),
             by_byte: row.try_get(4)?,
+            origin: Some(Origin {
+                relation: relation.oid,
+                number: row.try_get(5)?,
+            }),
         })
     };
     let bare = rows.into_iter().map(bare).collect::<Result<Vec<_>, _>>()?;
@@ -198,11 +215,11 @@ pub(super) async fn query_columns(
         .prepare(AssertSqlSafe(description(query)).into_sql_str())
         .await?;
     let described = statement.columns();
-    let (mut relations, mut numbers) = (Vec::new(), Vec::new());
-    for column in described {
-        relations.push(column.relation_id().unwrap_or(Oid(0)));
-        numbers.push(column.relation_attribute_no().unwrap_or(0));
-    }
+    let from: Vec<_> = described.iter().map(origin_of).collect();
+    let number = |origin: &Option<Origin>| origin.map_or(0, |origin| origin.number);
+    let relation = |origin: &Option<Origin>| Oid(origin.map_or(0, |origin| origin.relation));
+    let numbers: Vec<_> = from.iter().map(number).collect();
+    let relations: Vec<_> = from.iter().map(relation).collect();
     // A column that is passed on as it is keeps its modifier and its collation.
     let sql = format!(
         "SELECT coalesce(a.atttypmod, -1), coalesce({BY_BYTE}, false) \
@@ -217,16 +234,54 @@ pub(super) async fn query_columns(
         .await?;
     let bare = described
         .iter()
+        .zip(from)
         .zip(origins)
-        .map(|(column, (modifier, by_byte))| Bare {
+        .map(|((column, origin), (modifier, by_byte))| Bare {
             name: column.name().to_owned(),
             type_oid: column.type_info().oid().unwrap_or(Oid(0)),
             modifier,
             nullable: true,
             by_byte,
+            origin,
         })
         .collect();
     declared(connection, bare).await
+}
+
+fn origin_of(column: &PgColumn) -> Option<Origin> {
+    Some(Origin {
+        relation: column.relation_id().filter(|oid| oid.0 != 0)?.0,
+        number: column.relation_attribute_no()?,
+    })
+}
+
+/// The column of a table that a view passes on as it is, through views of views.
+pub(super) async fn base(
+    connection: &mut PgConnection,
+    origin: Option<Origin>,
+) -> Result<Option<Origin>, sqlx::Error> {
+    let mut found = origin;
+    for _ in 0..MOST_VIEWS {
+        let Some(Origin { relation, number }) = found else {
+            return Ok(None);
+        };
+        let definition: Option<String> = sqlx::query_scalar(
+            "SELECT rtrim(pg_catalog.pg_get_viewdef(c.oid), '; ') \
+             FROM pg_catalog.pg_class c WHERE c.oid = $1 AND c.relkind = 'v'",
+        )
+        .bind(Oid(relation))
+        .fetch_optional(&mut *connection)
+        .await?;
+        let Some(definition) = definition else {
+            return Ok(found);
+        };
+        let statement = (&mut *connection)
+            .prepare(AssertSqlSafe(description(&definition)).into_sql_str())
+            .await?;
+        let place = usize::try_from(number - 1).ok();
+        found = place.and_then(|place| origin_of(statement.columns().get(place)?));
+    }
+    Ok(None)
 }
 
 /// Looks the types up: domains down to what they are made of, arrays down to their elements.
@@ -280,6 +335,7 @@ async fn declared(
             },
             nullable: column.nullable,
             by_byte: column.by_byte,
+            origin: column.origin,
         });
     }
     Ok(declared)

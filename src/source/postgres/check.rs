@@ -8,9 +8,10 @@ use sqlx::postgres::types::Oid;
 
 use super::catalogue::Class;
 use super::fault::Faults;
+use super::late::{Looking, Memory};
 use super::page::Reading;
 use super::shape::PostgresShape;
-use crate::config::{Rows, SourceConfig};
+use crate::config::{FutureRows, Rows, SourceConfig};
 use crate::model::position::{CursorKind, MomentKind, Position, ScalarType};
 use crate::source::findings::{self, finding};
 use crate::source::names::shown;
@@ -20,6 +21,7 @@ pub(super) async fn describe(
     config: &SourceConfig,
     connection: &mut PgConnection,
     shape: &PostgresShape,
+    memory: &Memory,
 ) -> Result<Description, SourceError> {
     let faults = Faults::of(config);
     let failed = |error| faults.explain("describing the source", error);
@@ -43,6 +45,29 @@ pub(super) async fn describe(
         nulls(config, shape),
         findings::unique(is_unique(connection, shape).await.map_err(failed)?),
     ]);
+    let outlook = Looking {
+        config,
+        connection: &mut *connection,
+        shape,
+        memory,
+    }
+    .outlook()
+    .await;
+    let protection = match outlook {
+        Ok(outlook) => {
+            let protection = outlook.plan.protection.clone();
+            found.push(findings::late_commits(&protection, config.late.mode));
+            if config.late.future == FutureRows::Hold {
+                found.extend(outlook.ahead(sample));
+            }
+            Some(protection)
+        }
+        Err(error) => {
+            memory.forget();
+            found.push(finding(Grade::Fail, "late commits", error.to_string()));
+            None
+        }
+    };
     // Without the right to read there is no plan either, and the last row says so.
     if last.is_ok() {
         found.push(
@@ -65,7 +90,7 @@ pub(super) async fn describe(
         columns: shape.shape.types.to_vec(),
         cursor_kind: cursor_kind(shape, sample),
         findings: found,
-        protection: None,
+        protection,
     })
 }
 
@@ -120,40 +145,18 @@ fn cursor(shape: &PostgresShape) -> Vec<Finding> {
     )];
     let mut warn = |subject, text: String| found.push(finding(Grade::Warn, subject, text));
     match shape.ordered(*cursor) {
-        Some(ScalarType::Moment(MomentKind::Date)) => warn(
-            "late rows",
-            "a date is one tie per day: rows committed later with a smaller key are not seen".into(),
-        ),
-        Some(ScalarType::Moment(kind)) => {
-            if kind == MomentKind::Local {
-                warn(
-                    "time zone",
-                    format!(
-                        "{sql_type} has no time zone: {name} is taken as it is, and goes back by an \
-                         hour once a year where writers use local time; timestamptz does not"
-                    ),
-                );
-            }
-            let coarse = match declared.typed.modifier {
-                0..=2 => "; it is coarse, so that these are many",
-                _ => "",
-            };
-            warn(
-                "late rows",
-                format!(
-                    "now() is the time at which a transaction began: rows of one that commits after \
-                     a later one was read are not seen{coarse}"
-                ),
-            );
-        }
-        Some(ScalarType::Integer) => warn(
-            "late rows",
-            "a sequence gives numbers out before they are committed: a row of a slow transaction that becomes visible behind the checkpoint is not seen".into(),
+        Some(ScalarType::Moment(MomentKind::Local)) => warn(
+            "time zone",
+            format!(
+                "{sql_type} has no time zone: {name} is taken as it is, in the zone of \
+                 source.time_zone or else UTC, and goes back by an hour once a year where writers \
+                 use local time; timestamptz does not"
+            ),
         ),
         Some(ScalarType::Text | ScalarType::Bytes) => {
             warn("late rows", findings::TEXT_ORDER.into());
         }
-        Some(ScalarType::Decimal | ScalarType::Float) | None => {}
+        Some(_) | None => {}
     }
     found.extend(findings::creation(&declared.name));
     found
