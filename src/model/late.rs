@@ -63,6 +63,9 @@ pub struct Sight {
     pub writers: BTreeSet<Witness>,
     /// Those of the writers that may have been another witness before (PREPARE TRANSACTION).
     pub disguised: BTreeSet<Witness>,
+    /// Of the witnesses that the source was asked about, those of which nothing can be said any more;
+    /// fences that name them are forgotten.
+    pub unanswered: BTreeSet<Witness>,
     /// Of the witnesses that the source was asked about, the rows that are still not committed.
     pub rows_in_flight: BTreeSet<Witness>,
     /// For so long after this moment a row within the bound may come from somebody who shows

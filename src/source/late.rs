@@ -219,7 +219,10 @@ pub(super) fn clock_bound(
     plan: &Plan,
     late: &LateCommits,
 ) -> ClockBound {
-    let back = plan.window.unwrap_or(MARGIN);
+    let back = match late.mode {
+        LateMode::Settle(age) => age,
+        _ => plan.window.unwrap_or(MARGIN).max(MARGIN),
+    };
     let (tick, ahead) = match kind {
         MomentKind::Date => {
             let day = Duration::from_secs(24 * 3600);

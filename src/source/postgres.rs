@@ -150,7 +150,7 @@ impl Source for PostgresSource {
         Ok(page)
     }
 
-    async fn look(&self, _known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
+    async fn look(&self, known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
         let (mut connection, shape) = self.begin().await?;
         let looking = Looking {
             config: &self.config,
@@ -159,7 +159,7 @@ impl Source for PostgresSource {
             memory: &self.judged,
         };
         let sight = looking
-            .sight()
+            .sight(known)
             .await
             .inspect_err(|_| self.judged.forget())?;
         connection.give_back();

@@ -9,7 +9,7 @@ use super::keeper::Standing;
 use super::memory::Memory;
 use super::reading::{load_document, look, read_page, refuse_another_order, refuse_another_server};
 use super::report::TickError;
-use crate::model::late::{Continuity, Rewind, Seen, Sight, Sweep, rewind_target};
+use crate::model::late::{Continuity, Rewind, Seen, Sight, Survey, Sweep, rewind_target};
 use crate::model::page::Page;
 use crate::model::position::Position;
 use crate::model::schema::Schema;
@@ -216,17 +216,9 @@ pub(super) async fn read_behind(
         } = read_page(poller, after.as_ref(), budget).await?;
         refuse_another_server(poller, document, server.as_deref())?;
         refuse_another_order(poller, document, &schema)?;
-        let cut = page.cut(|place| sweep.admits(place, &survey));
-        let future = cut
-            .iter()
-            .filter(|place| sweep.sight().is_future(place))
-            .count();
-        let held = Held {
-            future: future as u64,
-            waiting: (cut.len() - future) as u64,
-        };
+        let held = hold_back(poller, document, sweep, &mut page, &survey, budget).await?;
         let places = page.events().iter().map(|event| &event.position);
-        let seen = sweep.see(places, end || !cut.is_empty(), survey);
+        let seen = sweep.see(places, end || held != Held::default(), survey);
         let (end, last) = (seen.end, seen.last.clone());
         passed.push(seen);
         let page = page.without(|id| memory.has(id));
@@ -245,4 +237,32 @@ pub(super) async fn read_behind(
             _ => return Ok(Next::End { seen: passed, held }),
         }
     }
+}
+
+/// Cuts a page before the first row that may not go out.
+async fn hold_back(
+    poller: &Poller,
+    document: &StateDocument,
+    sweep: &Sweep,
+    page: &mut Page,
+    survey: &Survey,
+    budget: &Budget,
+) -> Result<Held, TickError> {
+    let places = |page: &Page| page.events().last().map(|event| event.position.clone());
+    let newer = match places(page) {
+        // Drawn after the sweep began, perhaps: its future may be over.
+        Some(last) if sweep.sight().is_future(&last) => {
+            Some(look(poller, &document.late.witnesses(), budget).await?)
+        }
+        _ => None,
+    };
+    let is_future = |place: &Position| {
+        sweep.sight().is_future(place) && newer.as_ref().is_none_or(|newer| newer.is_future(place))
+    };
+    let cut = page.cut(|place| !is_future(place) && sweep.admits(place, survey));
+    let future = cut.iter().filter(|place| is_future(place)).count();
+    Ok(Held {
+        future: future as u64,
+        waiting: (cut.len() - future) as u64,
+    })
 }

@@ -96,6 +96,7 @@ impl Sweep {
     ) -> Self {
         let fences: Vec<_> = fences
             .iter()
+            .filter(|fence| fence.witnesses.is_disjoint(&sight.unanswered))
             .map(|fence| (fence.clone(), fence.at(&sight)))
             .collect();
         // Rows at or below it come from these witnesses alone, and all of them are still there.
@@ -138,12 +139,9 @@ impl Sweep {
     }
 
     /// Whether a row of a page that was surveyed before it was read may go out in this sweep. If one
-    /// may not, none behind it may.
+    /// may not, none behind it may. What belongs to the future is not asked here.
     #[must_use]
     pub fn admits(&self, position: &Position, survey: &Survey) -> bool {
-        if self.sight.is_future(position) {
-            return false;
-        }
         match self.ordering {
             Ordering::Visible => true,
             Ordering::Cursor => {
@@ -323,13 +321,15 @@ impl Sweep {
             .collect()
     }
 
-    /// The bound of this sweep is behind it and nobody stands in the way: a new sight may prove
-    /// more, where this one cannot.
+    /// The bound of this sweep is behind it, it has moved the checkpoint, and nobody stands in the way:
+    /// a new sight may prove more, where this one cannot.
     #[must_use]
     pub fn is_exhausted(&self, next: &Seen) -> bool {
         let clear =
             self.sight_is_clear() && self.base.is_empty() && self.passed.in_flight.is_empty();
-        clear && next.first.as_ref().is_some_and(|place| !self.covers(place))
+        clear
+            && self.known().low > self.low
+            && next.first.as_ref().is_some_and(|place| !self.covers(place))
     }
 
     /// Under [`Ordering::Cursor`], where nothing may go out yet: a fence that will let `last` and

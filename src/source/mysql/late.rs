@@ -93,6 +93,9 @@ impl Reading<'_> {
             now: Some(clock.now()),
             ..Sight::default()
         };
+        if !judged.plan.asks {
+            sight.unanswered = known.clone();
+        }
         if config.late.mode == LateMode::Off {
             return Ok(sight);
         }
@@ -107,8 +110,7 @@ impl Reading<'_> {
         if judged.plan.asks {
             sight.rows_in_flight = self.rows_in_flight(known).await?;
             if !judged.watches() {
-                let left = self.left_from_locks(judged, known).await?;
-                sight.rows_in_flight.extend(left);
+                self.left_from_locks(judged, known, &mut sight).await;
             }
         }
         Ok(sight)
@@ -152,28 +154,21 @@ impl Reading<'_> {
         &mut self,
         judged: &Judged,
         known: &BTreeSet<Witness>,
-    ) -> Result<BTreeSet<Witness>, SourceError> {
+        sight: &mut Sight,
+    ) {
         let is_lock = |witness: &&Witness| witness.as_row().is_none();
-        let mut known: BTreeSet<_> = known.iter().filter(is_lock).cloned().collect();
+        let locks: BTreeSet<_> = known.iter().filter(is_lock).cloned().collect();
         // It is switched on and off by a restart, which no lock survives.
-        if known.is_empty() || judged.watch == Watch::Off {
-            return Ok(BTreeSet::new());
+        if locks.is_empty() || judged.watch == Watch::Off {
+            return;
         }
         match locks::writers(self.connection, self.shape).await {
             Ok(Some((holders, prepared))) => {
-                known.retain(|witness| holders.contains(witness) || prepared.contains(witness));
-                Ok(known)
+                let live =
+                    |witness: &Witness| holders.contains(witness) || prepared.contains(witness);
+                sight.rows_in_flight.extend(locks.into_iter().filter(live));
             }
-            _ => Err(SourceError::Mismatch {
-                what:
-                    "the checkpoint waits for transactions that were seen by their metadata locks, \
-                       and those cannot be seen any more"
-                        .to_owned(),
-                remedy: format!(
-                    "{}, or reset the poller to a place before they began",
-                    judged.watch.remedy().unwrap_or("try again")
-                ),
-            }),
+            _ => sight.unanswered.extend(locks),
         }
     }
 }

@@ -11,6 +11,7 @@ mod stamp;
 mod tables;
 mod trigger;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use super::kind::Kind;
 use super::page::Reading;
 use super::shape::PostgresShape;
 use crate::config::{FutureRows, LateMode, SourceConfig};
-use crate::model::late::{Bound, Highest, Sight};
+use crate::model::late::{Bound, Highest, Sight, Witness};
 use crate::model::position::{MomentKind, Position, Scalar, ScalarType};
 use crate::source::findings::finding;
 use crate::source::late::{ClockBound, Evidence, Plan, Stamp, clock_bound};
@@ -92,11 +93,15 @@ impl Memory {
 }
 
 impl Looking<'_> {
-    pub(super) async fn sight(mut self) -> Result<Sight, SourceError> {
+    pub(super) async fn sight(mut self, known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
         let outlook = self.outlook().await?;
         outlook.plan.allowed(&self.config.late)?;
         let bound = self.bound(&outlook).await?;
         let seen = self.evidence(&outlook).await?;
+        let fence = match outlook.plan.asks {
+            true => outlook.judged.verdict.fence,
+            false => Fence::Nobody,
+        };
         let Outlook { sample, plan, .. } = outlook;
         let is_cut = matches!(self.scalar()?, ScalarType::Moment(_));
         Ok(Sight {
@@ -105,6 +110,7 @@ impl Looking<'_> {
             bound: bound.bound,
             writers: seen.writers,
             disguised: seen.disguised,
+            unanswered: evidence::unanswered(fence, known),
             // Of times, the window is what was cut off.
             window: plan.window.filter(|_| !is_cut),
             ceiling: bound.ceiling,

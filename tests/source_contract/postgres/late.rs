@@ -471,7 +471,7 @@ async fn a_transaction_that_has_only_begun_is_seen_where_its_time_counts() {
     };
     let mut session = Session::open(&engine, &fixture).await;
     session.run("BEGIN; SELECT now()").await;
-    let name = session.transaction().await;
+    let name = format!("began {}", session.transaction().await);
     assert_eq!(names(&look(&by("t", "at")).await.writers), [name.as_str()]);
     assert!(look(&by("t", "id")).await.writers.is_empty());
     assert!(look(&by("touched", "at")).await.writers.is_empty());
@@ -479,6 +479,10 @@ async fn a_transaction_that_has_only_begun_is_seen_where_its_time_counts() {
     let mut declared = by("touched", "at");
     declared.late.stamped_by = Some(StampedBy::Transaction);
     assert_eq!(names(&look(&declared).await.writers), [name.as_str()]);
+    // Who looks at locks of tables alone cannot say that it has gone.
+    let known = look(&declared).await.writers;
+    let source = open(&by("t", "id"));
+    assert_eq!(source.look(&known).await.unwrap().unanswered, known);
     session.run("COMMIT").await;
     assert!(look(&by("t", "at")).await.writers.is_empty());
     let mut elsewhere = Session::of(&engine, "postgres").await;

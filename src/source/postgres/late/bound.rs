@@ -55,7 +55,12 @@ const TIMELINE: &str = "CASE WHEN pg_is_in_recovery() \
      ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END";
 const TIMELINE_OF_PRIMARY: &str = "CASE WHEN pg_is_in_recovery() THEN NULL \
      ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END";
-const STARTED: &str = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8";
+/// A crash of a session restarts all others and leaves the start time alone, but the counters of the
+/// server begin anew.
+const STARTED: &str = "(extract(epoch FROM greatest(pg_postmaster_start_time(), \
+     (SELECT stats_reset FROM pg_catalog.pg_stat_bgwriter))) * 1000000)::int8";
+const STARTED_WITHOUT_CRASHES: &str =
+    "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8";
 const SNAPSHOT: &str = "txid_current_snapshot()";
 const SUBSCRIPTIONS: &str = "(SELECT count(*) FROM pg_catalog.pg_subscription_rel)";
 
@@ -87,7 +92,7 @@ impl Allowed {
         };
         Self {
             timeline: first(&[TIMELINE, TIMELINE_OF_PRIMARY]).await,
-            started: first(&[STARTED]).await,
+            started: first(&[STARTED, STARTED_WITHOUT_CRASHES]).await,
             snapshot: first(&[SNAPSHOT]).await,
             subscriptions: first(&[SUBSCRIPTIONS]).await != "NULL",
         }

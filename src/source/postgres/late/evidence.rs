@@ -31,13 +31,26 @@ const WRITERS: &str = "SELECT l.virtualtransaction, l.pid IS NULL FROM locks l \
      WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.database = l.here \
      AND l.relation IN (SELECT oid FROM family)";
 
+/// Marks those of [`TRANSACTIONS`].
+const BEGAN: &str = "began ";
+
 /// Locks of this kind belong to no database. A session that is not known to be in another one counts;
 /// what has no user (autovacuum) writes no rows.
-const TRANSACTIONS: &str = "SELECT l.virtualtransaction, false FROM locks l \
+const TRANSACTIONS: &str = "SELECT 'began ' || l.virtualtransaction, false FROM locks l \
      LEFT JOIN pg_catalog.pg_stat_activity s ON s.pid = l.pid \
      WHERE l.locktype = 'virtualxid' AND l.mode = 'ExclusiveLock' AND l.granted \
      AND l.pid <> pg_backend_pid() \
      AND (s.pid IS NULL OR s.usesysid IS NOT NULL AND (s.datid IS NULL OR s.datid = l.here))";
+
+/// The witnesses of an earlier look that this kind of look has nothing to say about.
+pub(super) fn unanswered(fence: Fence, known: &BTreeSet<Witness>) -> BTreeSet<Witness> {
+    let is_beyond = |witness: &&Witness| match fence {
+        Fence::Nobody => true,
+        Fence::Writers => witness.as_str().starts_with(BEGAN),
+        Fence::Transactions => false,
+    };
+    known.iter().filter(is_beyond).cloned().collect()
+}
 
 pub(super) async fn seen(
     connection: &mut PgConnection,
