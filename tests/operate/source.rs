@@ -118,6 +118,7 @@ async fn a_retyped_key_stops_the_poller_until_it_is_adopted() {
         "INSERT INTO orders SELECT * FROM old",
         "DROP TABLE old",
         "CREATE UNIQUE INDEX orders_seq ON orders (seq, id)",
+        "CREATE UNIQUE INDEX orders_once ON orders (seq)",
         "INSERT INTO orders VALUES (5, 5, 'x')",
     ] {
         writer.sql(statement).await;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use dbtick::local::{AppDirectory, HostOptions, LocalHost};
 use serde_json::{Value, json};
-use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
+use sqlx::{AssertSqlSafe, ConnectOptions};
 use tempfile::TempDir;
 
 use super::handler::{BINARY, HandlerProcess};
@@ -51,10 +51,15 @@ impl World {
         .execute(&mut table.0)
         .await
         .unwrap();
-        sqlx::query("CREATE UNIQUE INDEX orders_seq ON orders (seq, id)")
-            .execute(&mut table.0)
-            .await
-            .unwrap();
+        for index in [
+            "orders_seq ON orders (seq, id)",
+            "orders_once ON orders (seq)",
+        ] {
+            sqlx::query(AssertSqlSafe(format!("CREATE UNIQUE INDEX {index}")))
+                .execute(&mut table.0)
+                .await
+                .unwrap();
+        }
         world.file(
             "host.json",
             &json!({
@@ -184,7 +189,7 @@ impl Writer {
 
 pub fn poller(changes: Value) -> Value {
     let mut poller = json!({
-        "source": { "connection": "ORDERS_DB", "table": "orders", "cursor": "seq", "key": "id" },
+        "source": { "connection": "ORDERS_DB", "table": "orders", "cursor": "seq", "key": "id", "stamped_by": "database" },
         "deliver": [{ "webhook": { "url": "%HOOK%" } }]
     });
     merge(&mut poller, changes);

@@ -537,6 +537,10 @@ impl Table {
         rows.insert(place(cursor, id), (id, content.to_owned()));
     }
 
+    pub(crate) fn remove(&self, id: i64) {
+        self.rows.lock().unwrap().retain(|_, (row, _)| *row != id);
+    }
+
     pub(crate) fn will(&self, script: impl IntoIterator<Item = Read>) {
         self.script.lock().unwrap().extend(script);
     }
