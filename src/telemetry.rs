@@ -9,6 +9,9 @@ use tracing_subscriber::fmt::writer::MakeWriterExt;
 
 use crate::tick::report::{ClockSkew, LateReport, Tally, TickReport};
 
+/// Transactions that are open for so long are worth a warning with every tick.
+const LONG_WAIT_S: i64 = 300;
+
 /// One line per tick, for log queries: `event == "dbtick.tick"`.
 #[derive(Serialize)]
 struct TickLine<'a> {
@@ -23,7 +26,7 @@ struct TickLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<&'a str>,
     #[serde(flatten)]
-    late: LateReport,
+    late: &'a LateReport,
     /// Why the checkpoint went back.
     #[serde(skip_serializing_if = "Option::is_none")]
     rewound: Option<&'a str>,
@@ -84,11 +87,27 @@ pub fn tick_ended(report: &TickReport, invocation_id: &str, past_due: bool) {
         tally: report.tally,
         took_ms: report.took_ms,
         checkpoint: report.checkpoint.as_deref(),
-        late: report.late,
+        late: &report.late,
         rewound: report.rewound.as_deref(),
         clock_skew_s: report.clock_skew.map(ClockSkew::seconds),
         error,
     });
+    if let Some(seconds) = report
+        .late
+        .oldest_witness_s
+        .filter(|age| *age >= LONG_WAIT_S)
+    {
+        let witness = report.late.oldest_witness.as_deref().unwrap_or_default();
+        tracing::warn!(
+            invocation_id,
+            poller = %report.poller,
+            "a transaction has been open for {seconds} s or more ({witness}); rows arrive, but the checkpoint \
+             waits for it and more and more of them must be remembered: end it, or its session"
+        );
+    }
+    if let Some(why) = &report.rewound {
+        tracing::warn!(invocation_id, poller = %report.poller, "{why}: the checkpoint went back, rows come again");
+    }
     if let Some(skew) = report.clock_skew {
         tracing::warn!(invocation_id, poller = %report.poller, "{}", skew.sentence());
     }

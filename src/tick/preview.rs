@@ -9,10 +9,11 @@ use super::budget::Budget;
 use super::keeper::Standing;
 use super::memory::Memory;
 use super::reading::load_document;
-use super::report::{ClockSkew, TickError};
+use super::report::{ClockSkew, LateReport, TickError};
 use super::sweeping::{Next, begin_again, read_behind};
 use super::{Poller, reason_to_stop};
 use crate::config::Start;
+use crate::model::late::Sight;
 use crate::model::position::Position;
 use crate::model::state::StateDocument;
 
@@ -35,11 +36,17 @@ impl Poller {
                 clock_skew: None,
             });
         };
+        let place = match document.position() {
+            Some(position) => format!("{key}: checkpoint at {position}"),
+            None if document.is_newborn() => format!("{key}: nothing committed yet"),
+            None => format!("{key}: checkpoint at the beginning"),
+        };
+        let late = LateReport::of(&document, &Sight::default()).sentences();
         Ok(Whereabouts {
-            sentence: match document.position() {
-                Some(position) => format!("{key}: checkpoint at {position}"),
-                None => format!("{key}: nothing committed yet"),
-            },
+            sentence: std::iter::once(place)
+                .chain(late)
+                .collect::<Vec<_>>()
+                .join("; "),
             clock_skew: ClockSkew::beyond(self.lease.margin, skew),
         })
     }

@@ -160,7 +160,7 @@ pub struct TickReport {
 }
 
 /// What is above the checkpoint, and why it is.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct LateReport {
     /// Rows that were delivered and that the checkpoint may not pass yet.
     #[serde(skip_serializing_if = "is_none")]
@@ -168,6 +168,9 @@ pub struct LateReport {
     /// Transactions, or rows in flight, that are waited for.
     #[serde(skip_serializing_if = "is_none")]
     pub witnesses: u64,
+    /// One of those that have been waited for the longest, as the database names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_witness: Option<String>,
     /// How long the oldest of them has been waited for, by the database's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_witness_s: Option<i64>,
@@ -184,16 +187,56 @@ impl LateReport {
         let fences = document.late.fences.iter();
         let oldest = fences
             .filter(|fence| !fence.witnesses.is_empty())
-            .map(|fence| fence.since)
-            .min();
+            .min_by_key(|fence| fence.since);
         Self {
             remembered: remembered(document),
             witnesses: document.late.witnesses().len() as u64,
+            oldest_witness: oldest
+                .and_then(|fence| fence.witnesses.first().map(ToString::to_string)),
             oldest_witness_s: oldest
                 .zip(sight.now)
-                .map(|(since, now)| (now - since).num_seconds().max(0)),
+                .map(|(fence, now)| (now - fence.since).num_seconds().max(0)),
             ..Self::default()
         }
+    }
+
+    /// What is behind, in words; nothing where nothing is.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        let rows = |count: u64| match count {
+            1 => "1 row".to_owned(),
+            count => format!("{count} rows"),
+        };
+        let mut said = Vec::new();
+        let age = self
+            .oldest_witness_s
+            .map(|seconds| format!(", the oldest for {seconds} s"));
+        match (self.remembered, self.witnesses) {
+            (0, _) => {}
+            (remembered, 1..) => said.push(format!(
+                "{} delivered above the checkpoint, which waits for {} in flight{}",
+                rows(remembered),
+                self.witnesses,
+                age.unwrap_or_default()
+            )),
+            (remembered, 0) => said.push(format!(
+                "{} delivered above the checkpoint, which follows when they have settled",
+                rows(remembered)
+            )),
+        }
+        if self.future_rows > 0 {
+            said.push(format!(
+                "{} ahead of the database's clock or sequence, held until their time has come",
+                rows(self.future_rows)
+            ));
+        }
+        if self.waiting_rows > 0 {
+            said.push(format!(
+                "{} or more wait for transactions that could come before them",
+                rows(self.waiting_rows)
+            ));
+        }
+        said
     }
 
     pub(super) fn held(&mut self, held: Held) {
@@ -338,10 +381,15 @@ impl TickReport {
             [] => String::new(),
             changes => format!("; {}", listed(changes)),
         };
+        let mut late: Vec<_> = self.late.sentences();
+        late.extend(self.rewound.iter().map(|why| {
+            format!("{why}, so the checkpoint went back: what was delivered since comes again")
+        }));
+        let late: String = late.iter().map(|said| format!("; {said}")).collect();
         let poller = &self.poller;
         match &self.result {
-            Ok(outcome) => format!("{poller}: {}{done}{schema}", outcome.sentence()),
-            Err(error) => format!("{poller}: {}{done}{schema}", error.story()),
+            Ok(outcome) => format!("{poller}: {}{done}{schema}{late}", outcome.sentence()),
+            Err(error) => format!("{poller}: {}{done}{schema}{late}", error.story()),
         }
     }
 }
