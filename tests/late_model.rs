@@ -656,64 +656,64 @@ fn rows() -> Setup {
     Setup {
         scripts: vec![
             vec![vec![Write(10), Show, Commit]],
-            vec![vec![Write(20), Show, Commit], vec![Write(20), Show, Abort]],
+            vec![vec![Write(20), Show, Abort], vec![Write(20), Show, Commit]],
         ],
         ..writers(Evidence::Rows)
     }
 }
 
+/// Two transactions that do one thing each.
+fn few(mut setup: Setup) -> Setup {
+    let first = setup.scripts[0][0].clone();
+    let other = setup.scripts[1].pop().unwrap();
+    setup.scripts = vec![vec![first], vec![other]];
+    setup
+}
+
 #[track_caller]
 fn holds(setup: &Setup) {
     let states = explore(setup).unwrap_or_else(|broken| panic!("{broken}: {setup:?}"));
-    eprintln!("{states} states");
     assert!(states > 1000, "{states} states prove nothing");
 }
 
 #[test]
-fn no_interleaving_of_transactions_and_ticks_loses_a_row() {
-    for evidence in [Evidence::Sequence, Evidence::Writers] {
-        for page in [1, 2] {
-            holds(&Setup {
-                page,
-                ..writers(evidence)
-            });
-        }
+fn no_interleaving_with_a_sequence_loses_a_row() {
+    holds(&writers(Evidence::Sequence));
+}
+
+#[test]
+fn no_interleaving_with_transactions_that_show_loses_a_row() {
+    for page in [1, 2] {
+        holds(&Setup {
+            page,
+            ..writers(Evidence::Writers)
+        });
     }
 }
 
 #[test]
 fn no_interleaving_with_rows_that_hide_loses_a_row() {
-    for page in [1, 2] {
-        holds(&Setup { page, ..rows() });
-    }
+    holds(&rows());
 }
 
 #[test]
 fn no_interleaving_loses_a_row_when_rows_go_out_in_order() {
-    for setup in [
-        writers(Evidence::Sequence),
-        writers(Evidence::Writers),
-        rows(),
-    ] {
+    for setup in [writers(Evidence::Sequence), rows()] {
         holds(&Setup {
             ordering: Ordering::Cursor,
-            ..setup
+            ..few(setup)
         });
     }
 }
 
 #[test]
 fn a_crash_at_any_step_loses_no_row() {
-    let mut setup = Setup {
-        crashes: 1,
-        ..writers(Evidence::Writers)
-    };
-    setup.scripts.pop();
-    holds(&setup);
-    holds(&Setup {
-        crashes: 1,
-        ..rows()
-    });
+    for setup in [writers(Evidence::Writers), rows()] {
+        holds(&Setup {
+            crashes: 1,
+            ..few(setup)
+        });
+    }
 }
 
 #[test]
