@@ -327,3 +327,6 @@ fn worth_keeping(mut fences: Vec<Fence>, low: Option<&Position>) -> Vec<Fence> {
     }
     kept
 }
+
+#[cfg(test)]
+mod tests;

@@ -149,3 +149,45 @@ fn fields_of_a_newer_writer_survive_a_rewrite() {
     let rewritten: Value = serde_json::from_slice(&document.to_bytes()).unwrap();
     assert_eq!(rewritten["from_the_future"], value["from_the_future"]);
 }
+
+#[test]
+fn what_is_known_about_late_commits_survives_the_document() {
+    use crate::model::late::{Epoch, Fence, Segment, Witness};
+    let place = |number: i128| {
+        Position::new(
+            vec![Scalar::Integer(number)],
+            vec![Scalar::Text("ü\"".into())],
+        )
+    };
+    let mut document = example();
+    document.late = Late {
+        fences: vec![Fence {
+            up_to: place(7),
+            witnesses: [Witness::new("3/17"), Witness::row(&place(5))].into(),
+            until: Some(at(60)),
+            since: at(0),
+        }],
+        epoch: Some(Epoch {
+            timeline: Some("00000001".to_owned()),
+            started: Some(at(-5)),
+            started_within: 3,
+            transaction: Some(u64::MAX),
+            now: at(1),
+        }),
+        spilled: vec![Segment {
+            name: "00ff".to_owned(),
+            ids: 600,
+            from: place(1),
+            to: place(6),
+        }],
+        retired: vec!["aa".to_owned()],
+    };
+    assert_eq!(load(&document.to_bytes()).unwrap().late, document.late);
+    let plain = load(&example().to_bytes()).unwrap();
+    assert_eq!(plain.late, Late::default());
+    assert!(
+        !String::from_utf8(example().to_bytes())
+            .unwrap()
+            .contains("\"late\"")
+    );
+}

@@ -1,0 +1,283 @@
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta};
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::history::HistoryEntry;
+use crate::model::position::Scalar;
+
+fn at(second: i64) -> Timestamp {
+    DateTime::from_timestamp(1_775_000_000 + second, 0).unwrap()
+}
+
+fn place(number: i64) -> Position {
+    let scalar = || vec![Scalar::Integer(number.into())];
+    Position::new(scalar(), scalar())
+}
+
+fn fence(up_to: i64, witnesses: &[&str], until: Option<i64>) -> Fence {
+    Fence {
+        up_to: place(up_to),
+        witnesses: witnesses.iter().map(|name| Witness::new(*name)).collect(),
+        until: until.map(at),
+        since: at(up_to),
+    }
+}
+
+#[test]
+fn a_row_in_flight_is_found_again_by_its_name() {
+    let texts = ["", "a b", "\"", "ü\n", "t:x"];
+    for text in texts {
+        let position = Position::new(
+            vec![Scalar::Text(text.to_owned()), Scalar::Integer(-1)],
+            vec![Scalar::Bytes(vec![0, 255])],
+        );
+        assert_eq!(Witness::row(&position).as_row(), Some(position));
+    }
+    assert_eq!(Witness::new("3/17").as_row(), None);
+    assert_eq!(Witness::new("row x").as_row(), None);
+}
+
+#[test]
+fn a_fence_that_says_nothing_more_is_not_kept() {
+    let kept = worth_keeping(
+        vec![
+            fence(3, &["a"], None),
+            fence(5, &["a"], None),
+            fence(5, &["a", "b"], None),
+            fence(6, &["a"], Some(9)),
+            fence(7, &["a", "b"], None),
+            fence(8, &[], None),
+        ],
+        Some(&place(4)),
+    );
+    let expected = [
+        fence(5, &["a"], None),
+        fence(6, &["a"], Some(9)),
+        fence(7, &["a", "b"], None),
+    ];
+    assert_eq!(kept, expected);
+}
+
+#[test]
+fn of_many_fences_the_first_the_last_and_those_between_are_kept() {
+    let many: Vec<_> = (1..=50).map(|n| fence(n, &[], Some(n + 100))).collect();
+    let kept = worth_keeping(many.clone(), None);
+    assert_eq!(kept.len(), MOST_FENCES);
+    assert_eq!(kept.first(), many.first());
+    assert_eq!(kept.last(), many.last());
+    let gaps = kept
+        .windows(2)
+        .map(|two| (two[1].since - two[0].since).num_seconds());
+    assert!(gaps.max() < Some(20), "{kept:?}");
+}
+
+#[test]
+fn who_has_gone_is_left_out_and_who_may_be_in_disguise_takes_the_place() {
+    let sight = |writers: &[&str], disguised: &[&str]| Sight {
+        now: Some(at(10)),
+        writers: writers
+            .iter()
+            .chain(disguised)
+            .map(|name| Witness::new(*name))
+            .collect(),
+        disguised: disguised.iter().map(|name| Witness::new(*name)).collect(),
+        ..Sight::default()
+    };
+    let names =
+        |fence: &Fence| -> Vec<_> { fence.witnesses.iter().map(ToString::to_string).collect() };
+    let both = fence(1, &["a", "b"], None);
+    assert_eq!(
+        names(&both.at(&sight(&["a", "b", "c"], &["-1/5"]))),
+        ["a", "b"]
+    );
+    assert_eq!(names(&both.at(&sight(&["a"], &[]))), ["a"]);
+    assert_eq!(names(&both.at(&sight(&["a"], &["-1/5"]))), ["-1/5", "a"]);
+    assert!(both.at(&sight(&["c"], &[])).is_clear());
+    for (until, clear) in [(9, true), (10, true), (11, false)] {
+        assert_eq!(
+            fence(1, &[], Some(until)).at(&sight(&[], &[])).is_clear(),
+            clear
+        );
+    }
+}
+
+#[test]
+fn a_bound_covers_what_was_drawn_before_the_sample() {
+    let below = |scalars: Vec<Scalar>| Bound {
+        highest: Highest::Any,
+        below: Some(scalars),
+    };
+    let visible = |last: Option<i64>| Bound {
+        highest: Highest::Visible(last.map(place)),
+        below: None,
+    };
+    let five = || vec![Scalar::Integer(5)];
+    for (bound, number, delivered, expected) in [
+        (Bound::default(), 9, None, true),
+        (below(five()), 4, None, true),
+        (below(five()), 5, None, false),
+        (below(vec![Scalar::Text("5".into())]), 4, None, false),
+        (below(vec![]), 4, None, false),
+        (visible(Some(4)), 4, None, true),
+        (visible(Some(4)), 5, None, false),
+        (visible(None), 1, None, false),
+        // Its row is gone, but it was there.
+        (visible(None), 5, Some(6), true),
+        (visible(Some(4)), 7, Some(6), false),
+    ] {
+        let delivered = delivered.map(place);
+        let covers = bound.covers(&place(number), delivered.as_ref());
+        assert_eq!(covers, expected, "{bound:?} {number}");
+    }
+}
+
+fn epoch(started: i64, transaction: u64, now: i64) -> Epoch {
+    Epoch {
+        timeline: Some("00000001".to_owned()),
+        started: Some(at(started)),
+        started_within: 0,
+        transaction: Some(transaction),
+        now: at(now),
+    }
+}
+
+#[test]
+fn what_became_of_a_server_is_told_from_its_own_words() {
+    let was = epoch(-100, 50, 0);
+    let other_timeline = Epoch {
+        timeline: Some("00000002".to_owned()),
+        ..epoch(-100, 60, 5)
+    };
+    let told_in_seconds = Epoch {
+        started_within: 3,
+        ..epoch(-98, 60, 5)
+    };
+    let silent = Epoch {
+        timeline: None,
+        started: None,
+        transaction: None,
+        ..epoch(0, 0, 5)
+    };
+    for (is, expected) in [
+        (epoch(-100, 50, 0), Continuity::Same),
+        (epoch(-100, 60, 5), Continuity::Same),
+        (silent, Continuity::Same),
+        (told_in_seconds, Continuity::Same),
+        (epoch(2, 60, 5), Continuity::Restarted),
+        (other_timeline, Continuity::TookOver),
+        (epoch(2, 49, 5), Continuity::Restored { transaction: 49 }),
+        (epoch(-100, 60, -1), Continuity::Same),
+        (epoch(-100, 60, -2), Continuity::ClockBack),
+    ] {
+        assert_eq!(is.continues(&was), expected, "{is:?}");
+    }
+}
+
+fn entry(version: u64, second: i64) -> HistoryEntry {
+    HistoryEntry {
+        version,
+        at: at(second),
+        cursor: None,
+        batch_id: None,
+        rows: 0,
+        total_rows: 0,
+        schema: None,
+        source: String::new(),
+        by: None,
+        undo: false,
+        transaction: Some(version * 10),
+    }
+}
+
+#[test]
+fn a_checkpoint_goes_back_to_what_was_surely_kept() {
+    let history: Vec<_> = [(1, -500), (2, -300), (3, -50), (4, -5)]
+        .into_iter()
+        .map(|(version, second)| entry(version, second))
+        .collect();
+    let was = epoch(-1000, 45, 0);
+    let minute = Duration::from_secs(60);
+    for (is, expected) in [
+        (epoch(-1000, 45, 1), Rewind::Nowhere),
+        // It stopped long after the last commit, or right after it.
+        (epoch(30, 46, 31), Rewind::Nowhere),
+        (epoch(1, 46, 2), Rewind::To { version: 3 }),
+        (epoch(-600, 46, 2), Rewind::To { version: 1 }),
+        (epoch(-1000, 35, 2), Rewind::To { version: 3 }),
+        (epoch(-1000, 9, 2), Rewind::Unknown),
+        (epoch(-1000, 46, -100), Rewind::To { version: 2 }),
+        (
+            Epoch {
+                timeline: Some("00000002".to_owned()),
+                ..epoch(-1000, 46, 2)
+            },
+            Rewind::To { version: 2 },
+        ),
+    ] {
+        let continuity = is.continues(&was);
+        let target = rewind_target(&history, &was, &is, &continuity, minute);
+        assert_eq!(target, expected, "{is:?} {continuity:?}");
+    }
+    let restarted = epoch(1, 46, 2);
+    let nothing = rewind_target(&[], &was, &restarted, &restarted.continues(&was), minute);
+    assert_eq!(nothing, Rewind::Nowhere);
+}
+
+proptest! {
+    /// Whatever happens, a sweep that sees a writer all along never lets the checkpoint pass what was
+    /// not passed, and never further than its bound.
+    #[test]
+    fn a_sweep_never_proves_more_than_its_bound_or_than_it_has_read(
+        low in 0_i64..5,
+        next in 1_i64..12,
+        pages in prop::collection::vec(1_usize..4, 1..5),
+        writers in prop::collection::btree_set("[a-c]", 0..3),
+        fences in prop::collection::vec((0_i64..12, prop::collection::btree_set("[a-c]", 1..3)), 0..4),
+    ) {
+        let sight = Sight {
+            now: Some(at(0) + TimeDelta::seconds(1)),
+            bound: Bound {
+                highest: Highest::Any,
+                below: Some(vec![Scalar::Integer(next.into())]),
+            },
+            writers: writers.iter().map(Witness::new).collect(),
+            ..Sight::default()
+        };
+        let fences: Vec<_> = fences
+            .iter()
+            .map(|(up_to, names)| {
+                let names: Vec<_> = names.iter().map(String::as_str).collect();
+                fence(*up_to, &names, None)
+            })
+            .collect();
+        let mut sweep = Sweep::begin(Some(&place(low)), &fences, [], sight, Ordering::Visible);
+        let begun = sweep.start().cloned();
+        prop_assert!(begun >= Some(place(low)));
+        let mut last = begun.clone();
+        for rows in pages {
+            let from = match last.as_ref().and_then(|place| place.cursor().first()) {
+                Some(Scalar::Integer(number)) => i64::try_from(*number).unwrap(),
+                _ => 0,
+            };
+            let places: Vec<_> = (1..=rows).map(|n| place(from + n as i64)).collect();
+            let seen = sweep.see(&places, false, Survey::default());
+            sweep.pass(&seen);
+            last = places.last().cloned();
+            let known = sweep.known();
+            let moved = known.low != Some(place(low));
+            if moved {
+                prop_assert!(known.low <= last, "{known:?}");
+                let cleared = fences.iter().any(|fence| {
+                    fence.witnesses.iter().all(|w| !writers.contains(w.as_str()))
+                        && Some(&fence.up_to) >= known.low.as_ref()
+                });
+                prop_assert!(cleared || writers.is_empty() && known.low < Some(place(next)));
+            }
+            for fence in &known.fences {
+                prop_assert!(!fence.is_clear() && Some(&fence.up_to) > known.low.as_ref());
+            }
+        }
+    }
+}
