@@ -10,10 +10,11 @@ use sqlx::postgres::PgConnection;
 
 use dbtick::tick::report::Outcome;
 
+use crate::support::mariadb::MariaDb;
 use crate::support::postgres::Postgres;
 use crate::support::server::End;
 use crate::support::within;
-use crate::world::{Session, World, mariadb, postgres};
+use crate::world::{Session, World, mariadb, mariadb_with, postgres};
 
 async fn restart(server: &mut Postgres, how: End) {
     server.stop(how).await;
@@ -172,12 +173,8 @@ async fn answering(server: &Postgres, crashed: i32) -> PgConnection {
     .await
 }
 
-#[tokio::test]
-async fn a_restart_of_mariadb_is_noticed_and_ends_those_who_are_waited_for() {
-    let mut server = mariadb().await;
-    let world = World::of_mariadb(&server);
-    let mut session = Session::of_mariadb(&server).await;
-    // Uptime is told in seconds, and a difference of three of them may be nothing.
+/// Uptime is told in seconds, and a difference of three of them may be nothing.
+async fn has_run_for_a_while(session: &mut Session) {
     within("a server that has run for a while", async {
         let uptime = "SELECT variable_value FROM information_schema.global_status \
                       WHERE variable_name = 'uptime'";
@@ -186,6 +183,14 @@ async fn a_restart_of_mariadb_is_noticed_and_ends_those_who_are_waited_for() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_restart_of_mariadb_is_noticed_and_ends_those_who_are_waited_for() {
+    let mut server = mariadb().await;
+    let world = World::of_mariadb(&server);
+    let mut session = Session::of_mariadb(&server).await;
+    has_run_for_a_while(&mut session).await;
     world.clock.set_ahead(-60);
     session.insert("old").await;
     world.settle().await;
@@ -215,4 +220,45 @@ async fn a_restart_of_mariadb_is_noticed_and_ends_those_who_are_waited_for() {
     world
         .is_at_rest(*world.sink.ids().iter().max().unwrap())
         .await;
+}
+
+/// Rows that were delivered above the checkpoint, and that the crash has taken with it.
+#[tokio::test]
+async fn what_was_delivered_before_a_crash_does_not_stand_for_rows_that_come_after_it() {
+    let options = MariaDb::with().setting("innodb_flush_log_at_timeout", "2700");
+    let mut server = mariadb_with(options).await;
+    let world = World::of_mariadb(&server);
+    let mut session = Session::of_mariadb(&server).await;
+    has_run_for_a_while(&mut session).await;
+    world.clock.set_ahead(-60);
+    session.insert("old").await;
+    world.settle().await;
+    world.clock.set_ahead(0);
+    session
+        .run("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+        .await;
+    session.insert("kept").await;
+    session
+        .run("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
+        .await;
+    let mut idle = Session::of_mariadb(&server).await;
+    idle.begin("never").await;
+    for _ in 4..=6 {
+        session.insert("lost").await;
+    }
+    world.settle().await;
+    assert_eq!(world.sink.ids(), [1, 2, 4, 5, 6]);
+    assert_eq!(world.checkpoint().await, 2);
+    drop((session, idle));
+    server.stop(End::Crash).await;
+    server.start_again().await;
+
+    let mut session = Session::of_mariadb(&server).await;
+    assert_eq!(session.rows().await.len(), 2, "the crash took the rest");
+    world.settle().await;
+    for _ in 3..=6 {
+        session.insert("new").await;
+        world.settle().await;
+    }
+    world.sink.has_all(&session.rows().await);
 }

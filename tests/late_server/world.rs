@@ -37,7 +37,7 @@ use sqlx::mysql::MySqlConnection;
 use sqlx::postgres::PgConnection;
 use tokio::task::yield_now;
 
-use crate::support::mariadb::{self, MariaDb};
+use crate::support::mariadb::{self, MariaDb, MariaDbOptions};
 use crate::support::postgres::{Postgres, PostgresOptions};
 
 const POLLER: &str = "orders";
@@ -278,7 +278,11 @@ pub(crate) async fn make_table(server: &Postgres) {
 }
 
 pub(crate) async fn mariadb() -> MariaDb {
-    let server = MariaDb::start().await;
+    mariadb_with(MariaDb::with()).await
+}
+
+pub(crate) async fn mariadb_with(options: MariaDbOptions) -> MariaDb {
+    let server = options.start().await;
     server
         .sql("CREATE TABLE t (id int AUTO_INCREMENT PRIMARY KEY, note varchar(20) NOT NULL)")
         .await;

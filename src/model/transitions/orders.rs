@@ -49,7 +49,7 @@ pub enum Order {
         evidence: AgeEvidence,
     },
     /// Back to a kept version, because the database has gone back (B9). What was delivered above it is
-    /// still remembered.
+    /// forgotten: where the database has lost a row, its place would stand for one that comes.
     Rewind {
         version: u64,
         epoch: Epoch,
@@ -228,9 +228,6 @@ fn rewind(
     let (mut next, _) = rollback(document, version, source, now)?;
     next.status.clone_from(&document.status);
     next.schema.clone_from(&document.schema);
-    next.delivered.clone_from(&document.delivered);
-    next.late.clone_from(&document.late);
-    next.late.fences.clear();
     next.late.epoch = Some(epoch.clone());
     if let Some(entry) = next.history.last_mut() {
         entry.by = Some("rewind".to_owned());
