@@ -14,7 +14,7 @@ use crate::support::mariadb::MariaDb;
 use crate::support::postgres::Postgres;
 use crate::support::server::End;
 use crate::support::within;
-use crate::world::{Session, World, mariadb, mariadb_with, postgres};
+use crate::world::{Session, World, make_table, mariadb, mariadb_with, postgres, trusting};
 
 async fn restart(server: &mut Postgres, how: End) {
     server.stop(how).await;
@@ -112,6 +112,54 @@ async fn a_restart_ends_those_who_are_waited_for() {
         world.settle().await;
         world.sink.has_all(&session.rows().await);
     }
+}
+
+/// The server acknowledges before it writes down, and crashes before it does.
+async fn forgetful_postgres() -> Postgres {
+    let options = trusting()
+        .setting("synchronous_commit", "off")
+        .setting("wal_writer_delay", "10s");
+    let server = options.start().await;
+    make_table(&server).await;
+    server.sql("CHECKPOINT").await;
+    server
+}
+
+/// Their numbers are given out again, as if an older copy had been restored.
+#[tokio::test]
+async fn a_crash_that_takes_transactions_with_it_does_not_stop_a_young_poller() {
+    let mut server = forgetful_postgres().await;
+    let world = World::of_postgres(&server);
+    let mut session = Session::of_postgres(&server).await;
+    session.insert("lost").await;
+    world.settle().await;
+    drop(session);
+    restart(&mut server, End::Crash).await;
+
+    world.settle().await;
+    let mut session = Session::of_postgres(&server).await;
+    session.insert("new").await;
+    world.settle().await;
+    world.sink.has_all(&session.rows().await);
+}
+
+/// Commits that were acknowledged and not yet written down.
+#[tokio::test]
+async fn rows_in_place_of_those_that_a_crash_took_from_a_young_poller_are_delivered() {
+    let mut server = forgetful_postgres().await;
+    let world = World::of_postgres(&server);
+    let mut session = Session::of_postgres(&server).await;
+    session.insert("lost").await;
+    world.settle().await;
+    assert_eq!(world.sink.rows(), [(1, "lost".to_owned())]);
+    drop(session);
+    restart(&mut server, End::Crash).await;
+
+    let mut session = Session::of_postgres(&server).await;
+    assert!(session.rows().await.is_empty(), "the crash took the row");
+    session.insert("new").await;
+    world.settle().await;
+    world.sink.has_all(&session.rows().await);
 }
 
 /// The other sessions are ended and the memory of all begins anew; the server's start stays.

@@ -12,6 +12,8 @@ use crate::world::{Session, World, postgres, without};
 async fn restored() -> (Postgres, World) {
     let mut server = postgres().await;
     let world = World::of_postgres(&server);
+    // All is old when the server starts again, so that only the copy is a reason to go back.
+    world.clock.set_ahead(-3600);
     let mut session = Session::of_postgres(&server).await;
     for _ in 1..=3 {
         session.insert("kept").await;
@@ -22,8 +24,6 @@ async fn restored() -> (Postgres, World) {
     server.keep_copy();
     server.start_again().await;
     let mut session = Session::of_postgres(&server).await;
-    // What follows is old when the server starts again, so that only the copy is a reason to go back.
-    world.clock.set_ahead(-3600);
     session.insert("lost").await;
     world.settle().await;
     session.insert("lost").await;
