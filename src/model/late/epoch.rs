@@ -28,6 +28,9 @@ pub struct Epoch {
     pub started_within: u32,
     /// The transaction that comes next: never goes back.
     pub transaction: Option<u64>,
+    /// The one that came next when the server last wrote everything down: as it stops, or as it starts
+    /// after a crash. Not kept.
+    pub written_down: Option<u64>,
     pub now: Timestamp,
 }
 
@@ -64,7 +67,7 @@ pub enum Rewind {
 impl Epoch {
     #[must_use]
     pub fn continues(&self, was: &Self) -> Continuity {
-        match (was.transaction, self.transaction) {
+        match (was.transaction, self.reached_since(was)) {
             (Some(was), Some(transaction)) if transaction < was => {
                 return Continuity::Restored { transaction };
             }
@@ -80,6 +83,16 @@ impl Epoch {
             return Continuity::ClockBack;
         }
         Continuity::Same
+    }
+
+    /// How far a server had come when it started, as well as that can be told: transactions since then
+    /// may have made up for those that are lost. A replica that takes over writes down later.
+    fn reached_since(&self, was: &Self) -> Option<u64> {
+        let is_same_line = self.timeline.is_some() && self.timeline == was.timeline;
+        match self.written_down {
+            Some(number) if is_same_line && self.is_another_start(was) => Some(number),
+            _ => self.transaction,
+        }
     }
 
     fn is_another_start(&self, was: &Self) -> bool {
