@@ -168,3 +168,31 @@ async fn a_second_uncommitted_row_of_mariadb_that_stays_longer_is_waited_for_too
         two_idle_sessions(World::of_mariadb(&server), idle, session, how).await;
     }
 }
+
+/// Every one of their rows is a witness: at first many in one fence, then in many, then more than one
+/// may have.
+#[tokio::test]
+async fn rows_pass_bulk_loads_of_mariadb_once_each() {
+    let server = mariadb().await;
+    let world = World::of_mariadb(&server);
+    let mut session = Session::of_mariadb(&server).await;
+    let mut loads = Vec::new();
+    for rows in [900, 10, 10, 10, 10, 10, 10, 10, 10, 3000] {
+        let mut load = Session::of_mariadb(&server).await;
+        load.run("BEGIN").await;
+        load.insert_many(rows).await;
+        loads.push(load);
+        for _ in 0..2 {
+            session.insert_many(100).await;
+            let report = world.tick().await;
+            assert_eq!(report.tally.rows, 100);
+        }
+    }
+    for mut load in loads {
+        load.run("COMMIT").await;
+        world.settle().await;
+    }
+    let size = world.store.largest();
+    assert!(size < MOST_BYTES, "a document of {size} bytes");
+    is_cleaned_up(&world, &mut session).await;
+}
