@@ -31,7 +31,7 @@ pub use sweep::{Known, Ordering, Seen, Survey, Sweep};
 
 /// No more fences are kept; the ones left out are those that the others stand for best.
 pub const MOST_FENCES: usize = 8;
-/// A fence with more witnesses is not worth its bytes.
+/// A fence with more witnesses is not worth its bytes; nor are more than two fences with more together.
 pub const MOST_WITNESSES: usize = 1000;
 
 /// Somebody who may still commit: a transaction, or a row that is not committed. Compared, never
@@ -320,7 +320,11 @@ fn worth_keeping(mut fences: Vec<Fence>, low: Option<&Position>) -> Vec<Fence> {
             kept.push(fence.clone());
         }
     }
-    while kept.len() > MOST_FENCES {
+    let is_too_much = |kept: &[Fence]| {
+        let witnesses: usize = kept.iter().map(|fence| fence.witnesses.len()).sum();
+        kept.len() > MOST_FENCES || kept.len() > 2 && witnesses > MOST_WITNESSES
+    };
+    while is_too_much(&kept) {
         let gap = |at: usize| kept[at + 1].since - kept[at - 1].since;
         let closest = (1..kept.len() - 1).min_by_key(|at| gap(*at));
         kept.remove(closest.unwrap_or(1));

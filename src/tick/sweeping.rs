@@ -100,7 +100,8 @@ enum Server {
     /// It was restarted long after the checkpoint; the names of transactions begin anew.
     ForgetFences,
     GoBack {
-        version: u64,
+        /// `None`: to the beginning.
+        version: Option<u64>,
         why: String,
     },
 }
@@ -121,6 +122,12 @@ fn what_became_of_the_server(
         Continuity::Restored { .. } => "the database was restored from an older copy",
         Continuity::ClockBack => "the database's clock was put back",
     };
+    let go_back = |version| {
+        Ok(Server::GoBack {
+            version,
+            why: why.to_owned(),
+        })
+    };
     match rewind_target(
         &document.history,
         was,
@@ -129,10 +136,8 @@ fn what_became_of_the_server(
         poller.recovery_point,
     ) {
         Rewind::Nowhere => Ok(Server::ForgetFences),
-        Rewind::To { version } => Ok(Server::GoBack {
-            version,
-            why: why.to_owned(),
-        }),
+        Rewind::To { version } => go_back(Some(version)),
+        Rewind::Beginning => go_back(None),
         Rewind::Unknown => Err(TickError::Restored {
             poller: poller.name.clone(),
         }),
@@ -141,7 +146,7 @@ fn what_became_of_the_server(
 
 async fn go_back(
     poller: &Poller,
-    version: u64,
+    version: Option<u64>,
     why: &str,
     sight: &Sight,
 ) -> Result<Standing, TickError> {

@@ -176,6 +176,28 @@ impl Postgres {
         self.run().await.unwrap();
     }
 
+    /// Keeps a copy of the data of a server that is stopped.
+    pub fn keep_copy(&self) {
+        self.copy("data", "kept");
+    }
+
+    /// What happened since the copy was kept has not happened.
+    pub fn put_copy_back(&self) {
+        self.copy("kept", "data");
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        assert!(self.server.is_none(), "a server that runs is not copied");
+        let (from, to) = (
+            self.directory.path().join(from),
+            self.directory.path().join(to),
+        );
+        if to.exists() {
+            std::fs::remove_dir_all(&to).unwrap();
+        }
+        server::copy(&from, &to);
+    }
+
     /// A copy that may only be read, of a primary that nothing is heard of.
     pub async fn become_standby(&mut self) {
         self.stop(End::Clean).await;

@@ -177,11 +177,14 @@ pub fn run(program: &Path, arguments: &[&str]) {
 
 /// A fresh copy of what `make` fills a directory with; made once for all tests and all runs.
 pub fn copy_of(name: &str, target: &Path, make: impl FnOnce(&Path)) {
-    let kept = cached(name, make);
+    copy(&cached(name, make), target);
+}
+
+/// Of a whole directory, owners included.
+pub fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp")
         .args(["-a", "--reflink=auto"])
-        .arg(&kept)
-        .arg(target)
+        .args([from, to])
         .status()
         .unwrap();
     assert!(copied.success());

@@ -28,6 +28,9 @@ pub struct Epoch {
     pub started_within: u32,
     /// The transaction that comes next: never goes back.
     pub transaction: Option<u64>,
+    /// The one that came next when the server last wrote everything down: as it stops, or as it starts
+    /// after a crash. Not kept.
+    pub written_down: Option<u64>,
     pub now: Timestamp,
 }
 
@@ -55,6 +58,8 @@ pub enum Rewind {
     To {
         version: u64,
     },
+    /// To the beginning of the rows, from where the poller has come a moment ago.
+    Beginning,
     /// Nothing that is kept is old enough.
     Unknown,
 }
@@ -62,7 +67,7 @@ pub enum Rewind {
 impl Epoch {
     #[must_use]
     pub fn continues(&self, was: &Self) -> Continuity {
-        match (was.transaction, self.transaction) {
+        match (was.transaction, self.reached_since(was)) {
             (Some(was), Some(transaction)) if transaction < was => {
                 return Continuity::Restored { transaction };
             }
@@ -71,16 +76,35 @@ impl Epoch {
         if was.timeline.is_some() && self.timeline.is_some() && was.timeline != self.timeline {
             return Continuity::TookOver;
         }
-        if let (Some(before), Some(now)) = (was.started, self.started) {
-            let slack = i64::from(self.started_within.max(was.started_within));
-            if (now - before).abs() > TimeDelta::seconds(slack) {
-                return Continuity::Restarted;
-            }
+        if self.is_another_start(was) {
+            return Continuity::Restarted;
         }
         if was.now - self.now > delta(CLOCK_STEP) {
             return Continuity::ClockBack;
         }
         Continuity::Same
+    }
+
+    /// How far a server had come when it started, as well as that can be told: transactions since then
+    /// may have made up for those that are lost. A replica that takes over writes down later.
+    fn reached_since(&self, was: &Self) -> Option<u64> {
+        let is_same_line = self.timeline.is_some() && self.timeline == was.timeline;
+        match self.written_down {
+            Some(number) if is_same_line && self.is_another_start(was) => Some(number),
+            _ => self.transaction,
+        }
+    }
+
+    fn is_another_start(&self, was: &Self) -> bool {
+        let slack = i64::from(self.started_within.max(was.started_within));
+        was.started
+            .zip(self.started)
+            .is_some_and(|(before, now)| (now - before).abs() > TimeDelta::seconds(slack))
+    }
+
+    /// What was committed before has outlived a restart.
+    fn surely_kept(&self) -> Timestamp {
+        self.started.unwrap_or(self.now).min(self.now) - delta(AFTER_RESTART)
     }
 }
 
@@ -97,8 +121,8 @@ pub fn rewind_target(
     let kept: Box<dyn Fn(&HistoryEntry) -> bool> = match continuity {
         Continuity::Same => return Rewind::Nowhere,
         Continuity::Restarted => {
-            let stopped = is.started.unwrap_or(is.now).min(is.now) - delta(AFTER_RESTART);
-            Box::new(move |entry| entry.at <= stopped)
+            let before = is.surely_kept();
+            Box::new(move |entry| entry.at <= before)
         }
         Continuity::ClockBack => {
             let before = is.now - delta(AFTER_RESTART);
@@ -113,24 +137,32 @@ pub fn rewind_target(
             Box::new(move |entry| entry.transaction.is_some_and(|seen| seen <= transaction))
         }
     };
-    let Some(current) = history.last() else {
+    let [first, ..] = history else {
         return Rewind::Nowhere;
     };
-    if kept(current) {
+    if history.last().is_some_and(&kept) {
         return Rewind::Nowhere;
     }
     let restored = matches!(continuity, Continuity::Restored { .. });
+    // A crash takes numbers of transactions with it, too.
+    let crashed = is.is_another_start(was) && first.at > is.surely_kept();
     // Of a place that was reached by hand nobody knows what it rests on.
     match history.iter().rev().find(|entry| kept(entry)) {
         Some(entry) => Rewind::To {
             version: entry.version,
         },
-        None if restored => Rewind::Unknown,
-        // All that is kept is younger: its first place is where the poller began.
+        None if restored && !crashed => Rewind::Unknown,
+        // All that is kept is younger: back to where the poller began.
+        None if is_first_commit(first) => Rewind::Beginning,
         None => Rewind::To {
-            version: history[0].version,
+            version: first.version,
         },
     }
+}
+
+/// The rows before it were read from the beginning; a place to start from is an entry of its own.
+fn is_first_commit(entry: &HistoryEntry) -> bool {
+    entry.by.is_none() && entry.batch_id.is_some() && entry.rows == entry.total_rows
 }
 
 fn delta(duration: Duration) -> TimeDelta {

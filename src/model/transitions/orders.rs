@@ -48,10 +48,11 @@ pub enum Order {
         saved: Box<StateDocument>,
         evidence: AgeEvidence,
     },
-    /// Back to a kept version, because the database has gone back (B9). What was delivered above it is
-    /// still remembered.
+    /// Back to a kept version or, without one, to the beginning, because the database has gone back
+    /// (B9). What was delivered above it is forgotten: where the database has lost a row, its place
+    /// would stand for one that comes.
     Rewind {
-        version: u64,
+        version: Option<u64>,
         epoch: Epoch,
         source: SourceIdentity,
         evidence: AgeEvidence,
@@ -220,27 +221,25 @@ fn rollback(
 
 fn rewind(
     document: &StateDocument,
-    version: u64,
+    version: Option<u64>,
     epoch: &Epoch,
     source: &SourceIdentity,
     now: Timestamp,
 ) -> Result<(StateDocument, String), Refusal> {
-    let (mut next, _) = rollback(document, version, source, now)?;
+    let (mut next, _) = match version {
+        Some(version) => rollback(document, version, source, now)?,
+        None => reset(document, &None, source, now),
+    };
     next.status.clone_from(&document.status);
     next.schema.clone_from(&document.schema);
-    next.delivered.clone_from(&document.delivered);
-    next.late.clone_from(&document.late);
-    next.late.fences.clear();
+    next.server.clone_from(&document.server);
     next.late.epoch = Some(epoch.clone());
     if let Some(entry) = next.history.last_mut() {
         entry.by = Some("rewind".to_owned());
         entry.transaction = epoch.transaction;
     }
-    let what = format!(
-        "rewind to version {version}, {} → {}",
-        standing(document),
-        standing(&next)
-    );
+    let to = version.map_or_else(String::new, |version| format!(" to version {version}"));
+    let what = format!("rewind{to}, {} → {}", standing(document), standing(&next));
     Ok((next, what))
 }
 

@@ -124,6 +124,7 @@ impl From<&Epoch> for WireEpoch {
             started,
             started_within,
             transaction,
+            written_down: _,
             now,
         } = epoch;
         Self {
@@ -143,6 +144,7 @@ impl From<WireEpoch> for Epoch {
             started: wire.started,
             started_within: wire.started_within,
             transaction: wire.transaction,
+            written_down: None,
             now: wire.now,
         }
     }

@@ -79,6 +79,7 @@ impl Clock {
             started: ago.and_then(|ago| self.now().checked_sub_signed(ago)),
             started_within: STARTED_WITHIN,
             transaction: None,
+            written_down: None,
             now: self.now(),
         }
     }

@@ -14,6 +14,7 @@ use crate::model::late::Epoch;
 pub(super) struct Allowed {
     timeline: &'static str,
     started: &'static str,
+    written_down: &'static str,
     snapshot: &'static str,
     pub(super) subscriptions: bool,
 }
@@ -61,6 +62,13 @@ const STARTED: &str = "(extract(epoch FROM greatest(pg_postmaster_start_time(), 
      (SELECT stats_reset FROM pg_catalog.pg_stat_bgwriter))) * 1000000)::int8";
 const STARTED_WITHOUT_CRASHES: &str =
     "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8";
+/// Nothing of a standby, which writes down what its primary has done; nor where [`STARTED`] is later
+/// without a crash, because somebody has set the counters back. Times of checkpoints are whole seconds.
+const WRITTEN_DOWN: &str = "SELECT CASE WHEN NOT pg_is_in_recovery() AND NOT \
+         (b.stats_reset > pg_postmaster_start_time() \
+          AND c.checkpoint_time + interval '1 second' < b.stats_reset) \
+     THEN split_part(c.next_xid, ':', 1)::int8 * 4294967296 + split_part(c.next_xid, ':', 2)::int8 END \
+     FROM pg_control_checkpoint() c, pg_catalog.pg_stat_bgwriter b";
 const SNAPSHOT: &str = "txid_current_snapshot()";
 const SUBSCRIPTIONS: &str = "(SELECT count(*) FROM pg_catalog.pg_subscription_rel)";
 
@@ -75,6 +83,7 @@ type Row = (
     Option<i64>,
     Option<i64>,
     Option<String>,
+    Option<i64>,
 );
 
 impl Allowed {
@@ -93,6 +102,7 @@ impl Allowed {
         Self {
             timeline: first(&[TIMELINE, TIMELINE_OF_PRIMARY]).await,
             started: first(&[STARTED, STARTED_WITHOUT_CRASHES]).await,
+            written_down: first(&[WRITTEN_DOWN]).await,
             snapshot: first(&[SNAPSHOT]).await,
             subscriptions: first(&[SUBSCRIPTIONS]).await != "NULL",
         }
@@ -123,6 +133,7 @@ impl Sampling<'_> {
                 started: row.3.map(instant).transpose()?,
                 started_within: 0,
                 transaction: row.4.and_then(|number| u64::try_from(number).ok()),
+                written_down: row.10.and_then(|number| u64::try_from(number).ok()),
                 now,
             },
             ended_below: row.5,
@@ -139,6 +150,7 @@ impl Sampling<'_> {
         let Allowed {
             timeline,
             started,
+            written_down,
             snapshot,
             subscriptions,
         } = self.allowed;
@@ -171,7 +183,8 @@ impl Sampling<'_> {
              SELECT (extract(epoch FROM c.now) * 1000000)::int8, pg_is_in_recovery(), \
              ({timeline})::text, ({started})::int8, \
              txid_snapshot_xmax({snapshot})::int8, txid_snapshot_xmin({snapshot})::int8, \
-             ({sequence})::text, {lowest}, {highest}, {version} FROM c"
+             ({sequence})::text, {lowest}, {highest}, {version}, \
+             ({written_down})::int8 FROM c"
         )
     }
 }
