@@ -15,6 +15,12 @@ impl Dice {
         Self(seed)
     }
 
+    /// For somebody who throws at the same time.
+    #[must_use]
+    pub fn another(&mut self) -> Self {
+        Self(self.below(u64::MAX).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
     /// xorshift64
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
