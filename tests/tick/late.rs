@@ -317,6 +317,7 @@ fn epoch(world: &World, started: i64, transaction: u64) -> Epoch {
         started: Some(at(started)),
         started_within: 0,
         transaction: Some(transaction),
+        written_down: None,
         now: world.clock.now(),
     }
 }

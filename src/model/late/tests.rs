@@ -139,6 +139,7 @@ fn epoch(started: i64, transaction: u64, now: i64) -> Epoch {
         started: Some(at(started)),
         started_within: 0,
         transaction: Some(transaction),
+        written_down: None,
         now: at(now),
     }
 }

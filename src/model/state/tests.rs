@@ -172,6 +172,7 @@ fn what_is_known_about_late_commits_survives_the_document() {
             started: Some(at(-5)),
             started_within: 3,
             transaction: Some(u64::MAX),
+            written_down: None,
             now: at(1),
         }),
         spilled: vec![Segment {
