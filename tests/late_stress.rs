@@ -68,30 +68,28 @@ async fn stress(server: Server, shapes: Vec<Shape>) {
     let server = Arc::new(server);
     let mut dice = Dice::thrown();
     let (end_of_writing, written) = watch::channel(false);
-    let mut pollers = JoinSet::new();
-    let mut writers = JoinSet::new();
-    let mut tables = Vec::new();
-    let writing = Duration::from_secs(by_hand("DBTICK_STRESS_SECONDS", SECONDS));
-    let until = SystemClock.monotonic() + writing;
+    let (mut pollers, mut writers, mut tables) = (Vec::new(), Vec::new(), Vec::new());
     for mut shape in shapes {
         if is_in_order() {
             shape.late.ordering = Ordering::Cursor;
         }
         server.create(&shape).await;
         for late in [shape.late.clone(), shape.unprotected()] {
-            let polling = Polling::new(&server, &shape, late).await;
-            pollers.spawn(polling.run(written.clone()));
+            pollers.push(Polling::new(&server, &shape, late).await);
         }
         let table = Arc::new(Table::new(shape));
         for number in 0..by_hand("DBTICK_STRESS_WRITERS", WRITERS) {
-            let writer = Writer::new(number, &table, &server, dice.another()).await;
-            writers.spawn(writer.write(until));
+            let dice = dice.another();
+            writers.push(Writer::new(number, &table, &server, dice).await);
         }
         tables.push(table);
     }
-    while let Some(writer) = writers.join_next().await {
-        writer.unwrap();
-    }
+    let writing = Duration::from_secs(by_hand("DBTICK_STRESS_SECONDS", SECONDS));
+    let until = SystemClock.monotonic() + writing;
+    let pollers = pollers.into_iter();
+    let pollers: JoinSet<_> = pollers.map(|one| one.run(written.clone())).collect();
+    let writers: JoinSet<_> = writers.into_iter().map(|one| one.write(until)).collect();
+    writers.join_all().await;
     end_of_writing.send(true).unwrap();
     let pollers = pollers.join_all().await;
     let mut verdicts = Vec::new();
