@@ -48,6 +48,11 @@ use report::{ClockSkew, LateReport, Outcome, Tally, TickError, TickReport};
 use settling::{Remembering, look_again, proven, settle_idle, what_to_remember};
 use sweeping::{Next, Unsent, read_after, read_behind};
 
+/// At the least, between two looks at the writers in one tick.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// For each row that another look makes the tick read once more.
+const READ_AGAIN: Duration = Duration::from_micros(200);
+
 /// A poller with everything it needs to run.
 #[derive(Debug)]
 pub struct Poller {
@@ -195,6 +200,7 @@ async fn drain(
             mut memory,
             first: mut unsent,
         } = work;
+        let mut looked = poller.clock.monotonic();
         loop {
             let batch = encode(poller, &document, &unsent, &mut lease);
             let read_ahead = async {
@@ -249,10 +255,13 @@ async fn drain(
                     return Ok(outcome);
                 }
             };
-            if !sweep.is_exhausted(&next.seen[0]) {
+            let waited = poller.clock.monotonic() - looked >= patience(&document);
+            let beyond = waited && sweep.is_beyond(&next.seen[0]);
+            if !beyond && !sweep.is_exhausted(&next.seen[0]) {
                 unsent = next;
                 continue;
             }
+            looked = poller.clock.monotonic();
             let again = look_again(poller, &document, &memory, &budget).await;
             let (mut new_sweep, next) = match again {
                 Ok(again) => again,
@@ -278,6 +287,13 @@ async fn drain(
     let result = keeper.hold(&mut writes, body).await;
     progress.tally.writes += writes;
     result?
+}
+
+/// How long a tick that goes on delivering goes without another look: the more is remembered, the
+/// more is read again by it.
+fn patience(document: &StateDocument) -> Duration {
+    let remembered = u32::try_from(memory::remembered(document)).unwrap_or(u32::MAX);
+    LOOK_AGAIN + READ_AGAIN * remembered
 }
 
 /// A batch is delivered: it and, where nothing is left behind it, the pages up to the end are passed.

@@ -166,7 +166,7 @@ fn time(steps: i64) -> Timestamp {
 
 fn name(transaction: usize, open: &Open) -> String {
     match open.prepared {
-        true => format!("-1/{transaction}"),
+        true => Witness::prepared(transaction).to_string(),
         false => format!("3/{transaction}"),
     }
 }

@@ -34,6 +34,8 @@ pub const MOST_FENCES: usize = 8;
 /// A fence with more witnesses is not worth its bytes; nor are more than two fences with more together.
 pub const MOST_WITNESSES: usize = 1000;
 
+const PREPARED: &str = "prepared ";
+
 /// Somebody who may still commit: a transaction, or a row that is not committed. Compared, never
 /// interpreted, except by the source that named it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,7 +63,8 @@ pub struct Sight {
     pub bound: Bound,
     /// Everybody who could commit a row within the bound.
     pub writers: BTreeSet<Witness>,
-    /// Those of the writers that may have been another witness before (PREPARE TRANSACTION).
+    /// Those of the writers that are [prepared](Witness::prepared): they may have been another witness
+    /// before.
     pub disguised: BTreeSet<Witness>,
     /// Of the witnesses that the source was asked about, those of which nothing can be said any more;
     /// fences that name them are forgotten.
@@ -138,6 +141,16 @@ impl Witness {
         Self(name.into())
     }
 
+    /// A transaction that outlives its session, and has had another name before.
+    #[must_use]
+    pub fn prepared(name: impl fmt::Display) -> Self {
+        Self(format!("{PREPARED}{name}"))
+    }
+
+    fn is_prepared(&self) -> bool {
+        self.0.starts_with(PREPARED)
+    }
+
     /// A row that somebody has written and not committed.
     #[must_use]
     pub fn row(position: &Position) -> Self {
@@ -181,8 +194,16 @@ impl Fence {
         let live = |witness: &&Witness| {
             sight.writers.contains(*witness) || sight.rows_in_flight.contains(*witness)
         };
+        let gone = |witness: &&Witness| !live(witness);
         let mut witnesses: BTreeSet<_> = self.witnesses.iter().filter(live).cloned().collect();
-        if witnesses.len() < self.witnesses.len() {
+        // One that is prepared already becomes nothing else; without that, a server that prepares
+        // transactions all the time would never see a fence clear.
+        if self
+            .witnesses
+            .iter()
+            .filter(gone)
+            .any(|witness| !witness.is_prepared())
+        {
             witnesses.extend(sight.disguised.iter().cloned());
         }
         let until = self

@@ -172,5 +172,15 @@ fn is_worth_a_write(document: &StateDocument, to: Option<&CursorMark>, late: &La
     let somebody = late.fences.iter().any(|fence| !fence.witnesses.is_empty());
     let reaches = |fences: &[Fence]| fences.iter().any(|fence| fence.up_to >= *top);
     let further = reaches(&late.fences) && !reaches(&document.late.fences);
-    further || to.is_some() && (all || somebody)
+    // Who goes on under another name must be known by it, or the next one that is prepared would be
+    // taken for it too.
+    let renamed = late.fences.iter().any(|now| {
+        let same = document
+            .late
+            .fences
+            .iter()
+            .find(|then| then.up_to == now.up_to);
+        same.is_some_and(|then| !now.witnesses.is_subset(&then.witnesses))
+    });
+    further || renamed || to.is_some() && (all || somebody)
 }

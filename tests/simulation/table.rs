@@ -127,7 +127,7 @@ impl Table {
     pub(crate) fn prepare(&mut self, transaction: u64) {
         let open = self.open.get_mut(&transaction).unwrap();
         open.prepared = true;
-        open.name = format!("-1/{transaction}");
+        open.name = Witness::prepared(transaction).to_string();
     }
 
     pub(crate) fn commit(&mut self, transaction: u64) -> Vec<Place> {

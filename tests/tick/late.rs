@@ -153,14 +153,18 @@ async fn a_witness_that_goes_on_under_another_name_is_still_waited_for() {
     let world = World::with_rows(2);
     world.sees(sight(4, &["3/17"]));
     world.tick().await;
-    let mut prepared = sight(4, &["-1/812"]);
-    prepared.disguised = named(&["-1/812"]);
-    world.sees(prepared);
-    world.tick().await;
-    assert_eq!(world.document().position(), None);
-    world.sees(sight(4, &[]));
-    world.tick().await;
-    assert_eq!(world.checkpoint(), 2);
+    // Another that is prepared later is another.
+    for (number, passed) in [(1, None), (1, None), (2, Some(2))] {
+        let mut prepared = sight(4, &[]);
+        prepared.disguised = BTreeSet::from([Witness::prepared(number)]);
+        prepared.writers.clone_from(&prepared.disguised);
+        world.sees(prepared);
+        world.tick().await;
+        assert_eq!(
+            world.document().position().cloned(),
+            passed.map(|id| place(id, id))
+        );
+    }
 }
 
 /// What cannot be asked about any more must not be taken for gone.

@@ -327,9 +327,14 @@ impl Sweep {
     pub fn is_exhausted(&self, next: &Seen) -> bool {
         let clear =
             self.sight_is_clear() && self.base.is_empty() && self.passed.in_flight.is_empty();
-        clear
-            && self.known().low > self.low
-            && next.first.as_ref().is_some_and(|place| !self.covers(place))
+        clear && self.known().low > self.low && self.is_beyond(next)
+    }
+
+    /// A page of which this sweep can prove nothing. Where there are more and more of them, who stood in
+    /// the way when it began may have gone, and rows may have come behind it.
+    #[must_use]
+    pub fn is_beyond(&self, next: &Seen) -> bool {
+        next.first.as_ref().is_some_and(|place| !self.covers(place))
     }
 
     /// Under [`Ordering::Cursor`], where nothing may go out yet: a fence that will let `last` and

@@ -89,11 +89,17 @@ fn who_has_gone_is_left_out_and_who_may_be_in_disguise_takes_the_place() {
         |fence: &Fence| -> Vec<_> { fence.witnesses.iter().map(ToString::to_string).collect() };
     let both = fence(1, &["a", "b"], None);
     assert_eq!(
-        names(&both.at(&sight(&["a", "b", "c"], &["-1/5"]))),
+        names(&both.at(&sight(&["a", "b", "c"], &["prepared 5"]))),
         ["a", "b"]
     );
     assert_eq!(names(&both.at(&sight(&["a"], &[]))), ["a"]);
-    assert_eq!(names(&both.at(&sight(&["a"], &["-1/5"]))), ["-1/5", "a"]);
+    assert_eq!(
+        names(&both.at(&sight(&["a"], &["prepared 5"]))),
+        ["a", "prepared 5"]
+    );
+    // What was prepared has ended, and becomes nothing else.
+    let prepared = fence(1, &["prepared 5"], None);
+    assert!(prepared.at(&sight(&["c"], &["prepared 6"])).is_clear());
     assert!(both.at(&sight(&["c"], &[])).is_clear());
     for (until, clear) in [(9, true), (10, true), (11, false)] {
         assert_eq!(

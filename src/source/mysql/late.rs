@@ -47,7 +47,15 @@ impl Judged {
             Some(by) => Stamp::declared_without_transactions(by, "MySQL")?,
             None => stamp::of(connection, shape).await.map_err(failed)?,
         };
-        let (evidence, watch) = evidence::of(connection, shape).await.map_err(failed)?;
+        let (evidence, watch) = match config.late.mode {
+            LateMode::Auto | LateMode::Window(_) => {
+                evidence::of(connection, shape).await.map_err(failed)?
+            }
+            LateMode::Off | LateMode::Settle(_) => (
+                Evidence::Nothing("it is not asked for".to_owned()),
+                Watch::Off,
+            ),
+        };
         Ok(Self {
             plan: Plan::of(&stamp, &evidence, &config.late),
             evidence,

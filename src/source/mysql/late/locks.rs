@@ -127,7 +127,7 @@ async fn prepared(
             let named = |row| {
                 let part = |at| text(row, at).unwrap_or_default();
                 let name = [part(0), part(1), part(2), part(3)].join(" ");
-                Witness::new(format!("prepared {name}"))
+                Witness::prepared(name)
             };
             Ok(Some(rows.iter().map(named).collect()))
         }

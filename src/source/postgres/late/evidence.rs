@@ -71,7 +71,10 @@ pub(super) async fn seen(
         .await?;
     let mut seen = Seen::default();
     for (name, is_prepared) in found {
-        let witness = Witness::new(name);
+        let witness = match is_prepared {
+            true => Witness::prepared(name),
+            false => Witness::new(name),
+        };
         if is_prepared {
             seen.disguised.insert(witness.clone());
         }
