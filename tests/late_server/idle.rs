@@ -106,7 +106,7 @@ async fn rows_pass_an_idle_transaction_that_is_rolled_back_once_each() {
     let idle = Session::of_postgres(&server).await;
     let session = Session::of_postgres(&server).await;
     let world = World::of_postgres(&server);
-    one_idle_session(world, idle, session, (6, 500), Ends::RollBack).await;
+    one_idle_session(world, idle, session, (4, 500), Ends::RollBack).await;
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn rows_pass_an_uncommitted_row_of_mariadb_once_each() {
         let idle = Session::of_mariadb(&server).await;
         let session = Session::of_mariadb(&server).await;
         let world = World::of_mariadb(&server);
-        one_idle_session(world, idle, session, (8, 500), how).await;
+        one_idle_session(world, idle, session, (5, 400), how).await;
     }
 }
 
@@ -130,15 +130,15 @@ async fn two_idle_sessions(
     session.insert_many(3).await;
     world.settle().await;
     one.begin("one").await;
-    work(&world, &mut session, 3, 500).await;
+    work(&world, &mut session, 2, 300).await;
     other.begin("other").await;
     let between = world.sink.ids().into_iter().max().unwrap();
-    work(&world, &mut session, 3, 500).await;
+    work(&world, &mut session, 2, 300).await;
 
     ends(&world, one, &mut session, how).await;
     // Who is left is waited for, where it stands.
     assert_eq!(world.checkpoint().await, between);
-    work(&world, &mut session, 3, 500).await;
+    work(&world, &mut session, 2, 300).await;
     ends(&world, other, &mut session, how).await;
     is_cleaned_up(&world, &mut session).await;
 }
