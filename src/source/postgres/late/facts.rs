@@ -68,7 +68,7 @@ const SUBSCRIBED: &str = "EXISTS (SELECT FROM pg_catalog.pg_subscription_rel s \
      WHERE s.srrelid IN (SELECT oid FROM family))";
 
 impl Facts {
-    /// An expression of type `jsonb`, over [`Asked::bind`]'s parameters.
+    /// An expression of type `jsonb`, over the parameters that `Asked` binds.
     pub(super) fn sql(sees_subscriptions: bool) -> String {
         let subscribed = match sees_subscriptions {
             true => SUBSCRIBED,
