@@ -301,6 +301,12 @@ pub(super) struct Webhook {
     pub(super) attempts: Option<u32>,
     /// Allow plain http to another machine: rows and tokens travel readable.
     pub(super) allow_http: Option<bool>,
+    /// `%NAME%` of the app setting with the key that signs after Standard Webhooks: `whsec_…`.
+    #[schemars(length(min = 1))]
+    pub(super) secret: Option<String>,
+    /// In place of `secret` while keys are exchanged: the new one, then the old one.
+    #[schemars(length(min = 1))]
+    pub(super) secrets: Option<Vec<String>>,
 }
 
 /// How long one instance may hold the poller without a sign of life.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use data_encoding::BASE64;
 use reqwest::Url;
 
 /// A text that is never printed.
@@ -24,6 +25,32 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(***)")
+    }
+}
+
+/// A key of Standard Webhooks, which signs what is sent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SigningKey(Vec<u8>);
+
+impl SigningKey {
+    /// From `whsec_` and the base64 of 24 to 64 bytes; `None` for anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let encoded = text.strip_prefix("whsec_")?;
+        let bytes = BASE64.decode(encoded.as_bytes()).ok()?;
+        (24..=64).contains(&bytes.len()).then_some(Self(bytes))
+    }
+
+    /// For whoever signs, and for nobody else.
+    #[must_use]
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(***)")
     }
 }
 

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, redirect};
 
-use super::{DeliveryFailure, Sink, Verdict, retry_after};
+use super::{DeliveryFailure, Sink, Verdict, retry_after, signature};
 use crate::clock::Clock;
 use crate::config::{SinkConfig, WebhookConfig};
 use crate::model::envelope::Batch;
@@ -59,17 +59,23 @@ impl WebhookSink {
     }
 
     async fn attempt(&self, batch: &Batch) -> Attempt {
-        let sent = self
+        let config = &self.config;
+        let mut request = self
             .client
-            .post(self.config.url.expose().clone())
-            .timeout(self.config.timeout)
+            .post(config.url.expose().clone())
+            .timeout(config.timeout)
             .header(CONTENT_TYPE, "application/json")
             .header("idempotency-key", batch.id.as_str())
-            .header("webhook-id", batch.id.as_str())
-            .body(batch.body.clone())
-            .send()
-            .await;
-        match sent {
+            .header("webhook-id", batch.id.as_str());
+        let now = self.clock.now();
+        if let Some(signature) =
+            signature::sign(&config.signing, batch.id.as_str(), now, &batch.body)
+        {
+            request = request
+                .header("webhook-timestamp", signature.timestamp)
+                .header("webhook-signature", signature.value);
+        }
+        match request.body(batch.body.clone()).send().await {
             Ok(response) => self.judge(response).await,
             Err(error) => self.judge_error(&error),
         }

@@ -175,7 +175,12 @@ fn table() -> Vec<(Value, bool)> {
         (with(webhook, "allow_http", json!(true)), true),
         (with(webhook, "allow_http", json!("yes")), false),
         (with(webhook, "url", json!("")), false),
-        (with(webhook, "secret", json!("%S%")), false),
+        (with(webhook, "secret", json!("%S%")), true),
+        (with(webhook, "secret", json!(["%S%"])), false),
+        (with(webhook, "secrets", json!(["%S%", "%T%"])), true),
+        (with(webhook, "secrets", json!([])), false),
+        (with(webhook, "secrets", json!("%S%")), false),
+        (with(webhook, "format", json!("json")), false),
         (json!([]), false),
         (json!("poller"), false),
     ]

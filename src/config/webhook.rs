@@ -1,0 +1,38 @@
+//! A receiver of batches by HTTP, as it is configured.
+
+use std::time::Duration;
+
+use super::secret::{SecretUrl, SigningKey};
+
+#[derive(Debug, Clone)]
+pub struct SinkConfig {
+    pub name: String,
+    pub webhook: WebhookConfig,
+}
+
+#[derive(Debug, Clone)]
+pub struct WebhookConfig {
+    pub url: SecretUrl,
+    /// One attempt, from connect to the last byte of the answer.
+    pub timeout: Duration,
+    /// Tries inside one tick, the first included.
+    pub attempts: u32,
+    /// Nothing is signed without one; two while keys are exchanged, the new one first.
+    pub signing: Vec<SigningKey>,
+}
+
+impl WebhookConfig {
+    pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+    const ATTEMPTS: u32 = 3;
+
+    /// As a webhook is unless told.
+    #[must_use]
+    pub fn new(url: SecretUrl) -> Self {
+        Self {
+            url,
+            timeout: Self::TIMEOUT,
+            attempts: Self::ATTEMPTS,
+            signing: Vec::new(),
+        }
+    }
+}
