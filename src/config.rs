@@ -30,7 +30,7 @@ pub use fingerprint::{definition, fingerprint};
 pub use parse::table_name;
 pub use schema::schema;
 pub use settings::{SettingError, Settings};
-pub use webhook::{SinkConfig, WebhookConfig};
+pub use webhook::{Authorization, SinkConfig, WebhookConfig};
 
 use crate::azure::connection::ServiceEndpoint;
 use crate::model::late::Ordering;

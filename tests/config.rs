@@ -774,8 +774,9 @@ fn nothing_printed_contains_a_secret() {
     let good = poller(json!({
         "deliver": [{ "webhook": {
             "url": "https://canary:canary@example.org/%TOKEN%?sig=canary",
-            "secrets": ["%KEY%", "%KEY%"]
-        } }]
+            "secrets": ["%KEY%", "%KEY%"],
+            "headers": { "x-key": "%SECRET%", "x-other": "canary" }
+        } }, { "webhook": { "url": "https://example.org/", "bearer": "%BEARER%" } }]
     }));
     let bad = |connection: &str| {
         poller(json!({
@@ -784,6 +785,9 @@ fn nothing_printed_contains_a_secret() {
                 { "webhook": { "url": "http://user:canary@example.org/?sig=canary" } },
                 { "webhook": { "url": "%ORDERS_HOOK%", "secret": "canary" } },
                 { "webhook": { "url": "%ORDERS_HOOK%", "secrets": ["%SECRET%", "whsec_canary"] } },
+                { "webhook": { "url": "%ORDERS_HOOK%", "bearer": "%SECRET%", "headers": { "x": "%LINES%" } } },
+                { "webhook": { "url": "%ORDERS_HOOK%", "bearer": "canary" } },
+                { "webhook": { "url": "%ORDERS_HOOK%", "entra": { "audience": "%SECRET%" } } },
             ],
             "batch": { "max_wait": "%SECRET%", "max_bytes": "%SECRET%" },
             "lease": { "ttl": "%SECRET%" },
@@ -793,6 +797,8 @@ fn nothing_printed_contains_a_secret() {
     let world = World::new()
         .setting("TOKEN", "path")
         .setting("SECRET", "canary canary")
+        .setting("BEARER", "canary")
+        .setting("LINES", "canary\r\nx: canary")
         .setting("KEY", "whsec_Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5")
         .poller("good", &good)
         .poller("direct", &bad("postgres://user:canary@db/x"))

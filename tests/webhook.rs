@@ -6,6 +6,8 @@
 
 mod support;
 
+#[path = "webhook/authorization.rs"]
+mod authorization;
 #[path = "webhook/signature.rs"]
 mod signature;
 
@@ -14,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use dbtick::azure::Azure;
 use dbtick::clock::{Clock, SystemClock, Timestamp};
 use dbtick::config::secret::SecretUrl;
 use dbtick::config::{SinkConfig, WebhookConfig};
@@ -28,14 +31,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
+use support::identity::CANARY;
 use support::within;
 
-const SECRETS: [&str; 6] = [
+const SECRETS: [&str; 8] = [
     "user-canary",
     "pass-canary",
     "path-canary",
     "query-canary",
     "Y2FuYXJ5",
+    "header-canary",
+    CANARY,
     ECHO,
 ];
 /// Receivers echo row data in their errors.
@@ -226,7 +232,9 @@ fn sink(port: u16, timeout: Duration, attempts: u32) -> WebhookSink {
 fn open(webhook: WebhookConfig) -> WebhookSink {
     let name = "hook".to_owned();
     let config = SinkConfig { name, webhook };
-    WebhookSink::new(&config, client().unwrap(), Arc::new(Striding::default()))
+    let azure = Azure::new(Arc::new(SystemClock)).unwrap();
+    let clock = Arc::new(Striding::default());
+    WebhookSink::new(&config, client().unwrap(), &azure, clock)
 }
 
 const PATIENT: Duration = Duration::from_secs(10);

@@ -3,6 +3,8 @@
 //! Nothing is judged here beyond the shape; `shape` enforces the schema that these types generate,
 //! `parse` turns them into what runs.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -307,6 +309,25 @@ pub(super) struct Webhook {
     /// In place of `secret` while keys are exchanged: the new one, then the old one.
     #[schemars(length(min = 1))]
     pub(super) secrets: Option<Vec<String>>,
+    /// More headers, such as `{ "x-tenant": "%TENANT%" }`; their values are not shown.
+    pub(super) headers: Option<BTreeMap<String, String>>,
+    /// `%NAME%` of the app setting with the token that is sent as `Authorization: Bearer`.
+    #[schemars(length(min = 1))]
+    pub(super) bearer: Option<String>,
+    /// In place of `bearer`: a token of the app's managed identity.
+    pub(super) entra: Option<Entra>,
+}
+
+/// A token of Microsoft Entra ID, fetched and renewed by the app's managed identity.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Entra {
+    /// Whom the token is for, such as `api://orders-receiver`.
+    #[schemars(length(min = 1))]
+    pub(super) audience: String,
+    /// Of the user-assigned identity; the system's own unless told.
+    #[schemars(length(min = 1))]
+    pub(super) client_id: Option<String>,
 }
 
 /// How long one instance may hold the poller without a sign of life.

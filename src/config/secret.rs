@@ -4,6 +4,7 @@ use std::fmt;
 
 use data_encoding::BASE64;
 use reqwest::Url;
+use reqwest::header::HeaderValue;
 
 /// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -19,6 +20,22 @@ impl Secret {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// As the value of a header, which is not printed either; `None` if it cannot be one.
+    #[must_use]
+    pub fn header(&self) -> Option<HeaderValue> {
+        let mut value = HeaderValue::from_str(&self.0).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+
+    /// Likewise, as a token.
+    #[must_use]
+    pub fn bearer(&self) -> Option<HeaderValue> {
+        let one_word = !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_graphic());
+        let whole = Self(format!("Bearer {}", self.0));
+        whole.header().filter(|_| one_word)
     }
 }
 

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use reqwest::header::{HeaderMap, HeaderValue};
+
+use crate::azure::identity::IdentityConfig;
+
 use super::secret::{SecretUrl, SigningKey};
 
 #[derive(Debug, Clone)]
@@ -19,6 +23,21 @@ pub struct WebhookConfig {
     pub attempts: u32,
     /// Nothing is signed without one; two while keys are exchanged, the new one first.
     pub signing: Vec<SigningKey>,
+    /// None of them is one that we send ourselves; their values are marked as sensitive.
+    pub headers: HeaderMap,
+    pub authorization: Option<Authorization>,
+}
+
+/// Who we say that we are.
+#[derive(Debug, Clone)]
+pub enum Authorization {
+    /// The whole header, marked as sensitive.
+    Bearer(HeaderValue),
+    /// With a token of an identity, for a scope.
+    Entra {
+        identity: IdentityConfig,
+        scope: String,
+    },
 }
 
 impl WebhookConfig {
@@ -33,6 +52,8 @@ impl WebhookConfig {
             timeout: Self::TIMEOUT,
             attempts: Self::ATTEMPTS,
             signing: Vec::new(),
+            headers: HeaderMap::new(),
+            authorization: None,
         }
     }
 }

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, redirect};
 
 use super::{DeliveryFailure, Sink, Verdict, retry_after, signature};
+use crate::azure::Azure;
+use crate::azure::identity::{Credential, IdentityError};
 use crate::clock::Clock;
-use crate::config::{SinkConfig, WebhookConfig};
+use crate::config::secret::Secret;
+use crate::config::{Authorization, SinkConfig, WebhookConfig};
 use crate::model::envelope::Batch;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,6 +31,8 @@ pub struct WebhookSink {
     name: String,
     config: WebhookConfig,
     client: Client,
+    /// Of the identity that the configuration names, if it names one.
+    credential: Option<Credential>,
     clock: Arc<dyn Clock>,
 }
 
@@ -49,11 +54,16 @@ pub fn client() -> Result<Client, ClientError> {
 
 impl WebhookSink {
     #[must_use]
-    pub fn new(config: &SinkConfig, client: Client, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(config: &SinkConfig, client: Client, azure: &Azure, clock: Arc<dyn Clock>) -> Self {
+        let credential = match &config.webhook.authorization {
+            Some(Authorization::Entra { identity, .. }) => Some(azure.credential(identity)),
+            Some(Authorization::Bearer(_)) | None => None,
+        };
         Self {
             name: config.name.clone(),
             config: config.webhook.clone(),
             client,
+            credential,
             clock,
         }
     }
@@ -66,7 +76,13 @@ impl WebhookSink {
             .timeout(config.timeout)
             .header(CONTENT_TYPE, "application/json")
             .header("idempotency-key", batch.id.as_str())
-            .header("webhook-id", batch.id.as_str());
+            .header("webhook-id", batch.id.as_str())
+            .headers(config.headers.clone());
+        match self.authorization().await {
+            Ok(Some(value)) => request = request.header(AUTHORIZATION, value),
+            Ok(None) => {}
+            Err(error) => return self.judge_identity(&error),
+        }
         let now = self.clock.now();
         if let Some(signature) =
             signature::sign(&config.signing, batch.id.as_str(), now, &batch.body)
@@ -78,6 +94,29 @@ impl WebhookSink {
         match request.body(batch.body.clone()).send().await {
             Ok(response) => self.judge(response).await,
             Err(error) => self.judge_error(&error),
+        }
+    }
+
+    async fn authorization(&self) -> Result<Option<HeaderValue>, IdentityError> {
+        match (&self.config.authorization, &self.credential) {
+            (Some(Authorization::Bearer(value)), _) => Ok(Some(value.clone())),
+            (Some(Authorization::Entra { scope, .. }), Some(credential)) => {
+                let token = credential.token(scope).await?;
+                Ok(Secret::new(token.expose()).bearer())
+            }
+            (Some(Authorization::Entra { .. }) | None, _) => Ok(None),
+        }
+    }
+
+    fn judge_identity(&self, error: &IdentityError) -> Attempt {
+        let failure = DeliveryFailure {
+            reason: format!("nothing was sent to {}: {error}", self.config.url),
+            not_before: None,
+        };
+        if error.is_passing() {
+            Attempt::TryAgain(failure)
+        } else {
+            Attempt::GiveUp(failure)
         }
     }
 

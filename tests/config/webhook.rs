@@ -1,6 +1,6 @@
 //! What a webhook may be told, and what is said about the rest.
 
-use dbtick::config::WebhookConfig;
+use dbtick::config::{Authorization, WebhookConfig};
 use serde_json::{Value, json};
 
 use crate::{World, only, poller};
@@ -15,6 +15,8 @@ fn world(webhook: Value) -> World {
     World::new()
         .setting("KEY", &format!(" {KEY}\n"))
         .setting("OLD", "whsec_Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5")
+        .setting("TOKEN", "canary\n")
+        .setting("LINES", "canary\r\nx-injected: canary")
         .poller("orders", &block)
 }
 
@@ -102,4 +104,95 @@ fn a_key_that_is_none_or_stands_in_the_file_is_refused_without_being_shown() {
         let world = world(json!({ "secret": "%BAD%" })).setting("BAD", value);
         refused(&world, "secret: is not a key of Standard Webhooks: %BAD%");
     }
+}
+
+#[test]
+fn headers_are_added_and_never_ours() {
+    let headers =
+        json!({ "X-Tenant": "a-%ORDERS_DB%", "x-plain": "", "authorization": "Key %KEY%" });
+    let headers = world(json!({ "headers": headers }));
+    let headers = headers.setting("KEY", "canary");
+    let headers = accepted(&headers).headers;
+    assert_eq!(headers["x-tenant"], "a-sqlite:data/orders.db");
+    assert_eq!(headers["authorization"], "Key canary");
+    assert!(headers.values().all(|value| value.is_sensitive()));
+    for (name, value, expected) in [
+        ("Content-Type", "x", "is a header that dbtick"),
+        ("content-length", "1", "is a header that dbtick"),
+        ("Host", "x", "is a header that dbtick"),
+        ("idempotency-key", "x", "is a header that dbtick"),
+        ("Webhook-Id", "x", "is a header that dbtick"),
+        ("webhook-anything", "x", "is a header that dbtick"),
+        ("Connection", "close", "is a header that dbtick"),
+        ("transfer-encoding", "chunked", "is a header that dbtick"),
+        ("a b", "x", "is not the name of a header"),
+        ("a:b", "x", "is not the name of a header"),
+        ("", "x", "is not the name of a header"),
+        ("x-a", "%LINES%", "has a value that no header can have"),
+        ("x-a", "%NOPE%", "'%NOPE%' does not resolve"),
+    ] {
+        let world = world(json!({ "headers": { name: value } }));
+        refused(&world, &format!("headers.{name}: {expected}"));
+    }
+    let twice = world(json!({ "headers": { "X-A": "1", "x-a": "2" } }));
+    refused(&twice, "headers.x-a: is there twice");
+}
+
+#[test]
+fn a_token_is_sent_by_itself_and_never_readable() {
+    let token = accepted(&world(json!({ "bearer": "%TOKEN%" }))).authorization;
+    assert!(matches!(token, Some(Authorization::Bearer(value)) if value == "Bearer canary"));
+    for audience in ["api://x", "api://x/.default"] {
+        let entra = json!({ "entra": { "audience": audience, "client_id": "me" } });
+        let Some(Authorization::Entra { scope, .. }) = accepted(&world(entra)).authorization else {
+            panic!("no identity");
+        };
+        assert_eq!(scope, "api://x/.default");
+    }
+    let entra = json!({ "audience": "api://x" });
+    let intranet = "http://intranet/";
+    for (webhook, expected) in [
+        (json!({ "bearer": "canary" }), "bearer: is not the name of"),
+        (
+            json!({ "bearer": "%LINES%" }),
+            "bearer: is not a token: %LINES%",
+        ),
+        (
+            json!({ "bearer": "%TOKEN%", "entra": entra }),
+            "entra: stands beside bearer",
+        ),
+        (
+            json!({ "entra": { "audience": "a b" } }),
+            "entra.audience: is not an id: a b",
+        ),
+        (
+            json!({ "bearer": "%TOKEN%", "headers": { "Authorization": "x" } }),
+            "headers.Authorization: stands beside bearer",
+        ),
+        (
+            json!({ "entra": entra, "headers": { "authorization": "x" } }),
+            "headers.authorization: stands beside",
+        ),
+        (
+            json!({ "url": "https://u:p@example.org/", "headers": { "authorization": "x" } }),
+            "headers.authorization: stands beside",
+        ),
+        (
+            json!({ "url": "https://u:p@example.org/", "bearer": "%TOKEN%" }),
+            "bearer: stands beside a user",
+        ),
+        (
+            json!({ "url": intranet, "allow_http": true, "bearer": "%TOKEN%" }),
+            "bearer: would travel readable",
+        ),
+        (
+            json!({ "url": intranet, "allow_http": true, "entra": entra }),
+            "entra: would travel readable",
+        ),
+    ] {
+        refused(&world(webhook), expected);
+    }
+    accepted(&world(
+        json!({ "url": "http://localhost/", "bearer": "%TOKEN%" }),
+    ));
 }

@@ -1,5 +1,7 @@
 //! A receiver of batches by HTTP.
 
+mod authorization;
+mod headers;
 mod secrets;
 mod url;
 
@@ -20,6 +22,9 @@ pub(super) fn webhook(
         allow_http,
         secret,
         secrets,
+        headers,
+        bearer,
+        entra,
     } = raw;
     let url = reader.url(&at.key("url"), &url, allow_http.unwrap_or(false));
     let timeout = reader.positive(
@@ -28,11 +33,16 @@ pub(super) fn webhook(
         WebhookConfig::TIMEOUT,
     );
     let signing = reader.signing_keys(at, secret, secrets);
+    let authorized = bearer.is_some() || entra.is_some() || url.as_ref().is_some_and(url::has_user);
+    let authorization = reader.authorization(at, url.as_ref(), bearer, entra);
+    let headers = reader.headers(&at.key("headers"), headers.unwrap_or_default(), authorized);
     let unless_told = WebhookConfig::new(SecretUrl::new(url?));
     Some(WebhookConfig {
         timeout: timeout?,
         attempts: attempts.unwrap_or(unless_told.attempts),
         signing: signing?,
+        headers: headers?,
+        authorization: authorization?,
         ..unless_told
     })
 }

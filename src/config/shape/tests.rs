@@ -180,6 +180,24 @@ fn table() -> Vec<(Value, bool)> {
         (with(webhook, "secrets", json!(["%S%", "%T%"])), true),
         (with(webhook, "secrets", json!([])), false),
         (with(webhook, "secrets", json!("%S%")), false),
+        (with(webhook, "headers", json!({})), true),
+        (with(webhook, "headers", json!({ "a": "b" })), true),
+        (with(webhook, "headers", json!({ "a": 1 })), false),
+        (with(webhook, "headers", json!({ "a": null })), false),
+        (with(webhook, "headers", json!([])), false),
+        (with(webhook, "bearer", json!("%T%")), true),
+        (with(webhook, "bearer", json!("")), false),
+        (with(webhook, "entra", json!({ "audience": "a" })), true),
+        (
+            with(
+                webhook,
+                "entra",
+                json!({ "audience": "a", "client_id": "b" }),
+            ),
+            true,
+        ),
+        (with(webhook, "entra", json!({ "client_id": "b" })), false),
+        (with(webhook, "entra", json!("a")), false),
         (with(webhook, "format", json!("json")), false),
         (json!([]), false),
         (json!("poller"), false),
@@ -243,7 +261,7 @@ fn the_walker_knows_every_keyword_of_the_schema() {
             match (keyword.as_str(), value) {
                 ("properties" | "$defs", Value::Object(named)) => named.values().for_each(visit),
                 ("anyOf" | "oneOf", Value::Array(branches)) => branches.iter().for_each(visit),
-                ("items", items) => visit(items),
+                ("items" | "additionalProperties", each) => visit(each),
                 _ => {}
             }
         }

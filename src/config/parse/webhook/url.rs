@@ -38,13 +38,23 @@ fn judge(text: &str, allow_http: bool) -> Result<Url, (&'static str, &'static st
             "write the address of the receiver",
         ));
     }
-    if url.scheme() == "http" && !host.is_loopback() && !allow_http {
+    if leaves_in_the_clear(&url) && !allow_http {
         return Err((
             "is plain http to another machine",
             "use https, or say \"allow_http\": true beside the url",
         ));
     }
     Ok(url)
+}
+
+/// Readable for whoever is on the way.
+pub(super) fn leaves_in_the_clear(url: &Url) -> bool {
+    url.scheme() == "http" && !Host::of(url).is_loopback()
+}
+
+/// User and password are sent as Authorization.
+pub(super) fn has_user(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
 }
 
 enum Host<'a> {
