@@ -10,6 +10,8 @@ mod support;
 mod authorization;
 #[path = "webhook/signature.rs"]
 mod signature;
+#[path = "webhook/trust.rs"]
+mod trust;
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -316,6 +316,13 @@ pub(super) struct Webhook {
     pub(super) bearer: Option<String>,
     /// In place of `bearer`: a token of the app's managed identity.
     pub(super) entra: Option<Entra>,
+    /// Authorities to trust besides those of the system: a PEM file, relative to the app root, or
+    /// `%NAME%` of an app setting with the text.
+    #[schemars(length(min = 1))]
+    pub(super) ca: Option<String>,
+    /// Refuse private addresses too, written out or behind a name; link-local and metadata addresses
+    /// are always refused.
+    pub(super) deny_private: Option<bool>,
 }
 
 /// A token of Microsoft Entra ID, fetched and renewed by the app's managed identity.

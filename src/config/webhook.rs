@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use reqwest::Certificate;
 use reqwest::header::{HeaderMap, HeaderValue};
 
 use crate::azure::identity::IdentityConfig;
+use crate::model::address::Network;
 
 use super::secret::{SecretUrl, SigningKey};
 
@@ -26,6 +28,9 @@ pub struct WebhookConfig {
     /// None of them is one that we send ourselves; their values are marked as sensitive.
     pub headers: HeaderMap,
     pub authorization: Option<Authorization>,
+    pub network: Network,
+    /// Whom to trust besides the authorities of the system.
+    pub authorities: Vec<Certificate>,
 }
 
 /// Who we say that we are.
@@ -54,6 +59,8 @@ impl WebhookConfig {
             signing: Vec::new(),
             headers: HeaderMap::new(),
             authorization: None,
+            network: Network::Any,
+            authorities: Vec::new(),
         }
     }
 }

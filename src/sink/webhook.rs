@@ -4,12 +4,15 @@
 //! out is not repeated inside the tick, because the receiver may be working on it: the rows are
 //! read again by the next tick. Errors never quote the answer's body, which may echo row data.
 
+mod client;
+
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, redirect};
+use reqwest::{Client, Response, StatusCode};
 
 use super::{DeliveryFailure, Sink, Verdict, retry_after, signature};
 use crate::azure::Azure;
@@ -19,7 +22,9 @@ use crate::config::secret::Secret;
 use crate::config::{Authorization, SinkConfig, WebhookConfig};
 use crate::model::envelope::Batch;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+use client::RefusedAddress;
+pub use client::{ClientError, client};
+
 /// Answers are read to here, so that the connection can be used again; longer ones cost theirs.
 const ANSWER_LIMIT: usize = 64 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -30,26 +35,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub struct WebhookSink {
     name: String,
     config: WebhookConfig,
-    client: Client,
+    client: Result<Client, ClientError>,
     /// Of the identity that the configuration names, if it names one.
     credential: Option<Credential>,
     clock: Arc<dyn Clock>,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("no HTTP client could be made; are CA certificates installed on this machine?")]
-pub struct ClientError(#[from] reqwest::Error);
-
-/// One client for all webhooks of a process: connections are shared by receiver.
-pub fn client() -> Result<Client, ClientError> {
-    // Another part of the process may have installed the same provider first.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    Ok(Client::builder()
-        .user_agent(concat!("dbtick/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .no_proxy()
-        .build()?)
 }
 
 impl WebhookSink {
@@ -62,7 +51,7 @@ impl WebhookSink {
         Self {
             name: config.name.clone(),
             config: config.webhook.clone(),
-            client,
+            client: client::of(&config.webhook, client),
             credential,
             clock,
         }
@@ -70,8 +59,11 @@ impl WebhookSink {
 
     async fn attempt(&self, batch: &Batch) -> Attempt {
         let config = &self.config;
-        let mut request = self
-            .client
+        let client = match &self.client {
+            Ok(client) => client,
+            Err(error) => return give_up(format!("nothing was sent to {}: {error}", config.url)),
+        };
+        let mut request = client
             .post(config.url.expose().clone())
             .timeout(config.timeout)
             .header(CONTENT_TYPE, "application/json")
@@ -149,23 +141,19 @@ impl WebhookSink {
 
     fn judge_error(&self, error: &reqwest::Error) -> Attempt {
         let url = &self.config.url;
-        let failed = |what: String| DeliveryFailure {
-            reason: what,
-            not_before: None,
-        };
-        if error.is_connect() {
-            Attempt::TryAgain(failed(format!(
-                "{url} cannot be reached: {}",
-                root_cause(error)
-            )))
+        if let Some(refused) = find::<RefusedAddress>(error) {
+            give_up(format!("{url} is not connected to: {refused}"))
+        } else if error.is_connect() {
+            Attempt::TryAgain(DeliveryFailure {
+                reason: format!("{url} cannot be reached: {}", root_cause(error)),
+                not_before: None,
+            })
         } else if error.is_timeout() {
             let limit = self.config.timeout;
-            Attempt::GiveUp(failed(format!("{url} did not answer within {limit:?}")))
+            give_up(format!("{url} did not answer within {limit:?}"))
         } else {
             let cause = root_cause(error);
-            Attempt::GiveUp(failed(format!(
-                "the exchange with {url} was cut off: {cause}"
-            )))
+            give_up(format!("the exchange with {url} was cut off: {cause}"))
         }
     }
 
@@ -181,6 +169,13 @@ enum Attempt {
     Acknowledged,
     TryAgain(DeliveryFailure),
     GiveUp(DeliveryFailure),
+}
+
+fn give_up(reason: String) -> Attempt {
+    Attempt::GiveUp(DeliveryFailure {
+        reason,
+        not_before: None,
+    })
 }
 
 #[async_trait]
@@ -228,9 +223,18 @@ fn hint(status: StatusCode) -> &'static str {
 
 /// The innermost cause; outer ones repeat the URL, which may carry a token.
 fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+    causes(error)
+        .last()
+        .map_or_else(String::new, ToString::to_string)
+}
+
+/// A cause of this type, wherever it is in the chain.
+fn find<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+    causes(error).find_map(|cause| cause.downcast_ref())
+}
+
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(Some(error as &(dyn Error + 'static)), |&cause| {
+        cause.source()
+    })
 }

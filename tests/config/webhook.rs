@@ -1,6 +1,7 @@
 //! What a webhook may be told, and what is said about the rest.
 
 use dbtick::config::{Authorization, WebhookConfig};
+use dbtick::model::address::Network;
 use serde_json::{Value, json};
 
 use crate::{World, only, poller};
@@ -195,4 +196,67 @@ fn a_token_is_sent_by_itself_and_never_readable() {
     accepted(&world(
         json!({ "url": "http://localhost/", "bearer": "%TOKEN%" }),
     ));
+}
+
+#[test]
+fn authorities_come_from_a_file_or_from_a_setting() {
+    let pem = include_str!("../azurite/certificates/ca.pem");
+    let file = |written: &str| world(json!({ "ca": written })).file("certificates/ca.pem", pem);
+    for world in [
+        file("certificates/ca.pem"),
+        file("%CA%").setting("CA", pem),
+        file("%CA%").setting("CA", &pem.replace('\n', "\\n")),
+        file("%CA%").setting("CA", "certificates/ca.pem"),
+    ] {
+        assert_eq!(accepted(&world).authorities.len(), 1);
+    }
+    let cut = pem.replace("-----END", "");
+    for (world, expected) in [
+        (
+            file("nowhere.pem"),
+            "the certificates to trust cannot be read: No such file",
+        ),
+        (file("orders/function.json"), "holds no certificates"),
+        (file("%CA%").setting("CA", &cut), "holds no certificates"),
+        (
+            file("%CA%").setting(
+                "CA",
+                "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
+            ),
+            "holds no certificates, or one",
+        ),
+    ] {
+        refused(&world, &format!("ca: {expected}"));
+    }
+}
+
+#[test]
+fn what_is_never_a_receiver_is_refused() {
+    for (webhook, expected) in [
+        (
+            json!({ "url": "https://169.254.169.254/" }),
+            "url: is a link-local",
+        ),
+        (
+            json!({ "url": "https://10.0.0.4/", "deny_private": true }),
+            "url: is a private address",
+        ),
+        (
+            json!({ "url": "http://localhost:4141/x" }),
+            "url: is the identity endpoint",
+        ),
+        (
+            json!({ "url": "http://[::1]:4141/" }),
+            "url: is the identity endpoint",
+        ),
+    ] {
+        let world = world(webhook).setting("IDENTITY_ENDPOINT", "http://127.0.0.1:4141/msi/token");
+        refused(&world, expected);
+    }
+    let open = json!({ "url": "https://10.0.0.4/", "deny_private": false });
+    assert_eq!(accepted(&world(open)).network, Network::Any);
+    assert_eq!(
+        accepted(&world(json!({ "deny_private": true }))).network,
+        Network::Public
+    );
 }

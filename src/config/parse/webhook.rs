@@ -1,5 +1,6 @@
 //! A receiver of batches by HTTP.
 
+mod authorities;
 mod authorization;
 mod headers;
 mod secrets;
@@ -9,6 +10,7 @@ use super::Reader;
 use crate::config::fault::Place;
 use crate::config::secret::SecretUrl;
 use crate::config::{WebhookConfig, raw};
+use crate::model::address::Network;
 
 pub(super) fn webhook(
     reader: &mut Reader<'_>,
@@ -25,8 +27,16 @@ pub(super) fn webhook(
         headers,
         bearer,
         entra,
+        ca,
+        deny_private,
     } = raw;
-    let url = reader.url(&at.key("url"), &url, allow_http.unwrap_or(false));
+    let network = match deny_private {
+        Some(true) => Network::Public,
+        Some(false) | None => Network::Any,
+    };
+    let allow_http = allow_http.unwrap_or(false);
+    let url = reader.url(&at.key("url"), &url, allow_http, network);
+    let authorities = reader.authorities(&at.key("ca"), ca.as_deref());
     let timeout = reader.positive(
         &at.key("timeout"),
         timeout.as_deref(),
@@ -43,6 +53,8 @@ pub(super) fn webhook(
         signing: signing?,
         headers: headers?,
         authorization: authorization?,
+        network,
+        authorities: authorities?,
         ..unless_told
     })
 }

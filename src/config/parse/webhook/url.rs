@@ -1,26 +1,50 @@
 //! Where batches are posted to (S1), and where never (S3, for addresses written out).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use reqwest::Url;
 
 use super::Reader;
 use crate::config::fault::Place;
+use crate::model::address::{Forbidden, Network};
 
 impl Reader<'_> {
-    pub(super) fn url(&mut self, at: &Place, written: &str, allow_http: bool) -> Option<Url> {
-        match judge(&self.text(at, written)?, allow_http) {
-            Ok(url) => Some(url),
-            Err((problem, hint)) => {
-                self.faults.add(at, problem, hint);
-                None
-            }
-        }
+    pub(super) fn url(
+        &mut self,
+        at: &Place,
+        written: &str,
+        allow_http: bool,
+        network: Network,
+    ) -> Option<Url> {
+        let problem = match judge(&self.text(at, written)?, allow_http, network) {
+            Ok(url) if self.is_identity_endpoint(&url) => (
+                "is the identity endpoint of the platform, which is never a receiver",
+                "write the address of the receiver",
+            ),
+            Ok(url) => return Some(url),
+            Err(problem) => problem,
+        };
+        self.faults.add(at, problem.0, problem.1);
+        None
+    }
+
+    fn is_identity_endpoint(&self, url: &Url) -> bool {
+        let endpoint = self.settings.filled("IDENTITY_ENDPOINT");
+        let Some(endpoint) = endpoint.and_then(|text| Url::parse(text).ok()) else {
+            return false;
+        };
+        let (ours, theirs) = (Host::of(url), Host::of(&endpoint));
+        url.port_or_known_default() == endpoint.port_or_known_default()
+            && (ours == theirs || ours.is_loopback() && theirs.is_loopback())
     }
 }
 
 /// A problem and a hint; neither shows the URL, which may hold a token.
-fn judge(text: &str, allow_http: bool) -> Result<Url, (&'static str, &'static str)> {
+fn judge(
+    text: &str,
+    allow_http: bool,
+    network: Network,
+) -> Result<Url, (&'static str, &'static str)> {
     let url = Url::parse(text.trim())
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https"))
@@ -31,12 +55,14 @@ fn judge(text: &str, allow_http: bool) -> Result<Url, (&'static str, &'static st
             "remove the # and what follows",
         ));
     }
-    let host = Host::of(&url);
-    if matches!(host, Host::Address(address) if is_metadata(address)) {
-        return Err((
-            "is a link-local or metadata address, which is never a receiver",
-            "write the address of the receiver",
-        ));
+    if let Host::Address(address) = Host::of(&url)
+        && let Err(why) = network.judge(address)
+    {
+        let problem = match why {
+            Forbidden::Metadata => "is a link-local or metadata address, which is never a receiver",
+            Forbidden::Private => "is a private address, which deny_private refuses",
+        };
+        return Err((problem, "write the address of the receiver"));
     }
     if leaves_in_the_clear(&url) && !allow_http {
         return Err((
@@ -57,6 +83,7 @@ pub(super) fn has_user(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
+#[derive(PartialEq)]
 enum Host<'a> {
     Name(&'a str),
     Address(IpAddr),
@@ -78,19 +105,6 @@ impl<'a> Host<'a> {
             Self::Address(address) => address.is_loopback(),
         }
     }
-}
-
-fn is_metadata(address: IpAddr) -> bool {
-    const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
-    match address {
-        IpAddr::V4(v4) => v4.is_link_local() || v4 == WIRE_SERVER,
-        IpAddr::V6(v6) => v6.is_unicast_link_local() || is_metadata_v6(v6),
-    }
-}
-
-/// fd00:ec2::/32
-fn is_metadata_v6(address: Ipv6Addr) -> bool {
-    matches!(address.segments(), [0xfd00, 0x0ec2, ..])
 }
 
 #[cfg(test)]
@@ -128,7 +142,9 @@ mod tests {
             ("https://[::ffff:169.254.169.254]/", Some("metadata")),
             ("https://[::ffff:a83f:8110]/", Some("metadata")),
         ] {
-            let problem = judge(url, false).err().map(|(problem, _)| problem);
+            let problem = judge(url, false, Network::Any)
+                .err()
+                .map(|(problem, _)| problem);
             match expected {
                 None => assert_eq!(problem, None, "{url}"),
                 Some(part) => assert!(problem.is_some_and(|p| p.contains(part)), "{url}"),
@@ -138,8 +154,21 @@ mod tests {
 
     #[test]
     fn plain_http_needs_an_explicit_flag_that_opens_nothing_else() {
-        assert!(judge("http://example.org/", true).is_ok());
-        assert!(judge("http://169.254.169.254/", true).is_err());
-        assert!(judge("ftp://example.org/", true).is_err());
+        assert!(judge("http://example.org/", true, Network::Any).is_ok());
+        assert!(judge("http://169.254.169.254/", true, Network::Any).is_err());
+        assert!(judge("ftp://example.org/", true, Network::Any).is_err());
+    }
+
+    #[test]
+    fn private_addresses_are_receivers_unless_denied() {
+        for (url, allowed) in [
+            ("https://example.org/", true),
+            ("https://10.0.0.4/", false),
+            ("https://[fd00::1]/", false),
+            ("http://127.0.0.1/", false),
+        ] {
+            assert!(judge(url, false, Network::Any).is_ok(), "{url}");
+            assert_eq!(judge(url, false, Network::Public).is_ok(), allowed, "{url}");
+        }
     }
 }
