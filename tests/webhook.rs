@@ -8,6 +8,8 @@ mod support;
 
 #[path = "webhook/authorization.rs"]
 mod authorization;
+#[path = "webhook/body.rs"]
+mod body;
 #[path = "webhook/signature.rs"]
 mod signature;
 #[path = "webhook/trust.rs"]

@@ -323,6 +323,21 @@ pub(super) struct Webhook {
     /// Refuse private addresses too, written out or behind a name; link-local and metadata addresses
     /// are always refused.
     pub(super) deny_private: Option<bool>,
+    /// Compress bodies; the receiver must know `Content-Encoding: gzip`.
+    pub(super) gzip: Option<bool>,
+    /// What a body looks like; `native` unless told.
+    pub(super) envelope: Option<Envelope>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Envelope {
+    /// One object with the batch id, the fence and the events.
+    Native,
+    /// A batch of CloudEvents 1.0.
+    CloudEvents,
+    /// As readers of Debezium expect it.
+    Debezium,
 }
 
 /// A token of Microsoft Entra ID, fetched and renewed by the app's managed identity.

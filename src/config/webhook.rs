@@ -7,6 +7,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 
 use crate::azure::identity::IdentityConfig;
 use crate::model::address::Network;
+use crate::model::envelope::Envelope;
 
 use super::secret::{SecretUrl, SigningKey};
 
@@ -31,6 +32,8 @@ pub struct WebhookConfig {
     pub network: Network,
     /// Whom to trust besides the authorities of the system.
     pub authorities: Vec<Certificate>,
+    pub gzip: bool,
+    pub envelope: Envelope,
 }
 
 /// Who we say that we are.
@@ -61,6 +64,8 @@ impl WebhookConfig {
             authorization: None,
             network: Network::Any,
             authorities: Vec::new(),
+            gzip: false,
+            envelope: Envelope::Native,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! out is not repeated inside the tick, because the receiver may be working on it: the rows are
 //! read again by the next tick. Errors never quote the answer's body, which may echo row data.
 
+mod body;
 mod client;
 
 use std::error::Error;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use bytes::Bytes;
+use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
 
 use super::{DeliveryFailure, Sink, Verdict, retry_after, signature};
@@ -57,7 +59,7 @@ impl WebhookSink {
         }
     }
 
-    async fn attempt(&self, batch: &Batch) -> Attempt {
+    async fn attempt(&self, batch: &Batch, body: &Bytes) -> Attempt {
         let config = &self.config;
         let client = match &self.client {
             Ok(client) => client,
@@ -66,7 +68,7 @@ impl WebhookSink {
         let mut request = client
             .post(config.url.expose().clone())
             .timeout(config.timeout)
-            .header(CONTENT_TYPE, "application/json")
+            .header(CONTENT_TYPE, config.envelope.content_type())
             .header("idempotency-key", batch.id.as_str())
             .header("webhook-id", batch.id.as_str())
             .headers(config.headers.clone());
@@ -76,14 +78,15 @@ impl WebhookSink {
             Err(error) => return self.judge_identity(&error),
         }
         let now = self.clock.now();
-        if let Some(signature) =
-            signature::sign(&config.signing, batch.id.as_str(), now, &batch.body)
-        {
+        if config.gzip {
+            request = request.header(CONTENT_ENCODING, "gzip");
+        }
+        if let Some(signature) = signature::sign(&config.signing, batch.id.as_str(), now, body) {
             request = request
                 .header("webhook-timestamp", signature.timestamp)
                 .header("webhook-signature", signature.value);
         }
-        match request.body(batch.body.clone()).send().await {
+        match request.body(body.clone()).send().await {
             Ok(response) => self.judge(response).await,
             Err(error) => self.judge_error(&error),
         }
@@ -185,8 +188,9 @@ impl Sink for WebhookSink {
     }
 
     async fn deliver(&self, batch: &Batch) -> Verdict {
+        let body = body::of(batch, &self.config).await;
         for attempt in 1.. {
-            let failure = match self.attempt(batch).await {
+            let failure = match self.attempt(batch, &body).await {
                 Attempt::Acknowledged => return Verdict::Acknowledged,
                 Attempt::GiveUp(failure) => return Verdict::Failed(failure),
                 Attempt::TryAgain(failure) => failure,

@@ -2,6 +2,7 @@
 
 use dbtick::config::{Authorization, WebhookConfig};
 use dbtick::model::address::Network;
+use dbtick::model::envelope::Envelope;
 use serde_json::{Value, json};
 
 use crate::{World, only, poller};
@@ -259,4 +260,18 @@ fn what_is_never_a_receiver_is_refused() {
         accepted(&world(json!({ "deny_private": true }))).network,
         Network::Public
     );
+}
+
+#[test]
+fn bodies_are_plain_and_native_unless_told() {
+    let plain = accepted(&world(json!({})));
+    assert_eq!((plain.gzip, plain.envelope), (false, Envelope::Native));
+    for (word, expected) in [
+        ("native", Envelope::Native),
+        ("cloudevents", Envelope::CloudEvents),
+        ("debezium", Envelope::Debezium),
+    ] {
+        let told = accepted(&world(json!({ "gzip": true, "envelope": word })));
+        assert_eq!((told.gzip, told.envelope), (true, expected));
+    }
 }

@@ -11,6 +11,7 @@ use crate::config::fault::Place;
 use crate::config::secret::SecretUrl;
 use crate::config::{WebhookConfig, raw};
 use crate::model::address::Network;
+use crate::model::envelope::Envelope;
 
 pub(super) fn webhook(
     reader: &mut Reader<'_>,
@@ -29,6 +30,8 @@ pub(super) fn webhook(
         entra,
         ca,
         deny_private,
+        gzip,
+        envelope,
     } = raw;
     let network = match deny_private {
         Some(true) => Network::Public,
@@ -55,6 +58,12 @@ pub(super) fn webhook(
         authorization: authorization?,
         network,
         authorities: authorities?,
+        gzip: gzip.unwrap_or(false),
+        envelope: match envelope {
+            Some(raw::Envelope::Native) | None => Envelope::Native,
+            Some(raw::Envelope::CloudEvents) => Envelope::CloudEvents,
+            Some(raw::Envelope::Debezium) => Envelope::Debezium,
+        },
         ..unless_told
     })
 }
