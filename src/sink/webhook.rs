@@ -38,23 +38,34 @@ pub struct WebhookSink {
     name: String,
     config: WebhookConfig,
     client: Result<Client, ClientError>,
-    /// Of the identity that the configuration names, if it names one.
-    credential: Option<Credential>,
+    authorize: Authorize,
     clock: Arc<dyn Clock>,
+}
+
+/// How to say who we are.
+#[derive(Debug)]
+enum Authorize {
+    Not,
+    With(HeaderValue),
+    /// With a token for this scope.
+    As(Credential, String),
 }
 
 impl WebhookSink {
     #[must_use]
     pub fn new(config: &SinkConfig, client: Client, azure: &Azure, clock: Arc<dyn Clock>) -> Self {
-        let credential = match &config.webhook.authorization {
-            Some(Authorization::Entra { identity, .. }) => Some(azure.credential(identity)),
-            Some(Authorization::Bearer(_)) | None => None,
+        let authorize = match &config.webhook.authorization {
+            None => Authorize::Not,
+            Some(Authorization::Bearer(value)) => Authorize::With(value.clone()),
+            Some(Authorization::Entra { identity, scope }) => {
+                Authorize::As(azure.credential(identity), scope.clone())
+            }
         };
         Self {
             name: config.name.clone(),
             config: config.webhook.clone(),
             client: client::of(&config.webhook, client),
-            credential,
+            authorize,
             clock,
         }
     }
@@ -75,7 +86,7 @@ impl WebhookSink {
         match self.authorization().await {
             Ok(Some(value)) => request = request.header(AUTHORIZATION, value),
             Ok(None) => {}
-            Err(error) => return self.judge_identity(&error),
+            Err(attempt) => return attempt,
         }
         let now = self.clock.now();
         if config.gzip {
@@ -92,15 +103,22 @@ impl WebhookSink {
         }
     }
 
-    async fn authorization(&self) -> Result<Option<HeaderValue>, IdentityError> {
-        match (&self.config.authorization, &self.credential) {
-            (Some(Authorization::Bearer(value)), _) => Ok(Some(value.clone())),
-            (Some(Authorization::Entra { scope, .. }), Some(credential)) => {
-                let token = credential.token(scope).await?;
-                Ok(Secret::new(token.expose()).bearer())
-            }
-            (Some(Authorization::Entra { .. }) | None, _) => Ok(None),
-        }
+    /// The header, or how the attempt ends without one.
+    async fn authorization(&self) -> Result<Option<HeaderValue>, Attempt> {
+        let (credential, scope) = match &self.authorize {
+            Authorize::Not => return Ok(None),
+            Authorize::With(value) => return Ok(Some(value.clone())),
+            Authorize::As(credential, scope) => (credential, scope),
+        };
+        let token = credential.token(scope).await;
+        let token = token.map_err(|error| self.judge_identity(&error))?;
+        let header = Secret::new(token.expose()).bearer();
+        header.map(Some).ok_or_else(|| {
+            let url = &self.config.url;
+            give_up(format!(
+                "nothing was sent to {url}: the token is not one word"
+            ))
+        })
     }
 
     fn judge_identity(&self, error: &IdentityError) -> Attempt {
