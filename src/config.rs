@@ -16,6 +16,7 @@ mod schema;
 pub mod secret;
 mod settings;
 mod shape;
+mod webhook;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -29,11 +30,11 @@ pub use fingerprint::{definition, fingerprint};
 pub use parse::table_name;
 pub use schema::schema;
 pub use settings::{SettingError, Settings};
+pub use webhook::{Authorization, SinkConfig, WebhookConfig};
 
 use crate::azure::connection::ServiceEndpoint;
 use crate::model::late::Ordering;
 use crate::model::position::Scalar;
-use secret::SecretUrl;
 
 /// One poller, ready to run.
 #[derive(Debug, Clone)]
@@ -206,21 +207,6 @@ pub struct Batch {
     pub max_rows: NonZeroUsize,
     pub max_bytes: NonZeroUsize,
     pub max_wait: Duration,
-}
-
-#[derive(Debug, Clone)]
-pub struct SinkConfig {
-    pub name: String,
-    pub webhook: WebhookConfig,
-}
-
-#[derive(Debug, Clone)]
-pub struct WebhookConfig {
-    pub url: SecretUrl,
-    /// One attempt, from connect to the last byte of the answer.
-    pub timeout: Duration,
-    /// Tries inside one tick, the first included.
-    pub attempts: u32,
 }
 
 /// `heartbeat < ttl / 2` and `margin < ttl - heartbeat` hold.

@@ -1,5 +1,6 @@
 //! The pure core: no I/O, no clock, no randomness; everything it needs comes in as an argument.
 
+pub mod address;
 pub mod definition;
 pub mod envelope;
 pub mod history;

@@ -1,6 +1,7 @@
 //! Where batches go.
 
 pub mod retry_after;
+mod signature;
 pub mod webhook;
 
 use std::fmt::Debug;

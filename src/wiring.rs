@@ -36,7 +36,7 @@ impl Parts {
     pub fn poller(&self, app: &App, config: &PollerConfig) -> Result<Poller, KeyError> {
         let sink = |sink| -> Arc<dyn Sink> {
             let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
-            Arc::new(WebhookSink::new(sink, client, clock))
+            Arc::new(WebhookSink::new(sink, client, &self.azure, clock))
         };
         let (store, objects) = self.stores(&config.state);
         Ok(Poller {

@@ -3,6 +3,9 @@
 // Clippy does not know that the helpers of an integration test are tests.
 #![allow(clippy::unwrap_used)]
 
+#[path = "config/webhook.rs"]
+mod webhook;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -310,14 +313,14 @@ fn faults_in_the_shape_are_all_reported_with_a_suggestion() {
         json!({
             "source": { "curser": "x", "cursor": null, "late_commits": "never", "start": "middle", "columns": "id" },
             "batch": { "maxRows": 5, "max_rows": 0 },
-            "deliver": [{ "webhook": { "url": 5, "secret": "x" }, "required": true }, { "queue": {} }],
+            "deliver": [{ "webhook": { "url": 5, "format": "json" }, "required": true }, { "queue": {} }],
             "zebra": 1
         }),
         &[
             "batch.maxRows: is not a known key (did you mean max_rows?)",
             "batch.max_rows: is out of range: 0 (from 1 to 100000)",
             "deliver[0].required: is not available in this version (remove the key)",
-            "deliver[0].webhook.secret: is not available in this version",
+            "deliver[0].webhook.format: is not available in this version",
             "deliver[0].webhook.url: must be a string, not a number",
             "deliver[1].webhook: is missing",
             "deliver[1].queue: is not available in this version",
@@ -769,12 +772,23 @@ fn a_symbolic_link_does_not_smuggle_state_into_the_app_root() {
 #[test]
 fn nothing_printed_contains_a_secret() {
     let good = poller(json!({
-        "deliver": [{ "webhook": { "url": "https://canary:canary@example.org/%TOKEN%?sig=canary" } }]
+        "deliver": [{ "webhook": {
+            "url": "https://canary:canary@example.org/%TOKEN%?sig=canary",
+            "secrets": ["%KEY%", "%KEY%"],
+            "headers": { "x-key": "%SECRET%", "x-other": "canary" }
+        } }, { "webhook": { "url": "https://example.org/", "bearer": "%BEARER%" } }]
     }));
     let bad = |connection: &str| {
         poller(json!({
             "source": { "connection": connection },
-            "deliver": [{ "webhook": { "url": "http://user:canary@example.org/?sig=canary" } }],
+            "deliver": [
+                { "webhook": { "url": "http://user:canary@example.org/?sig=canary" } },
+                { "webhook": { "url": "%ORDERS_HOOK%", "secret": "canary" } },
+                { "webhook": { "url": "%ORDERS_HOOK%", "secrets": ["%SECRET%", "whsec_canary"] } },
+                { "webhook": { "url": "%ORDERS_HOOK%", "bearer": "%SECRET%", "headers": { "x": "%LINES%" } } },
+                { "webhook": { "url": "%ORDERS_HOOK%", "bearer": "canary" } },
+                { "webhook": { "url": "%ORDERS_HOOK%", "entra": { "audience": "%SECRET%" } } },
+            ],
             "batch": { "max_wait": "%SECRET%", "max_bytes": "%SECRET%" },
             "lease": { "ttl": "%SECRET%" },
             "name": "%SECRET%",
@@ -783,6 +797,9 @@ fn nothing_printed_contains_a_secret() {
     let world = World::new()
         .setting("TOKEN", "path")
         .setting("SECRET", "canary canary")
+        .setting("BEARER", "canary")
+        .setting("LINES", "canary\r\nx: canary")
+        .setting("KEY", "whsec_Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5")
         .poller("good", &good)
         .poller("direct", &bad("postgres://user:canary@db/x"))
         .poller("postgres", &bad("PG"))

@@ -254,7 +254,9 @@ fn every_json_block_in_the_docs_is_what_it_says() {
                 pollers += 1;
                 assert!(poller.is_valid(&value), "{}: {block}", path.display());
             }
-            if value.get("batch_id").is_some() {
+            // Another envelope has its own shape.
+            let native = value.pointer("/events/0/payload").is_none();
+            if value.get("batch_id").is_some() && native {
                 batches += 1;
                 assert!(batch.is_valid(&value), "{}: {block}", path.display());
             }

@@ -6,30 +6,46 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+#[path = "webhook/authorization.rs"]
+mod authorization;
+#[path = "webhook/body.rs"]
+mod body;
+#[path = "webhook/signature.rs"]
+mod signature;
+#[path = "webhook/trust.rs"]
+mod trust;
+
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dbtick::clock::{Clock, SystemClock};
+use chrono::TimeDelta;
+use dbtick::azure::Azure;
+use dbtick::clock::{Clock, SystemClock, Timestamp};
 use dbtick::config::secret::SecretUrl;
 use dbtick::config::{SinkConfig, WebhookConfig};
 use dbtick::model::envelope::{Batch, Fence};
 use dbtick::model::lease::FencingToken;
 use dbtick::model::page::{Op, PageWriter};
 use dbtick::model::position::{Position, Scalar};
-use dbtick::sink::{DeliveryFailure, Sink, Verdict, WebhookSink, webhook};
+use dbtick::sink::webhook::client;
+use dbtick::sink::{DeliveryFailure, Sink, Verdict, WebhookSink};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
+use support::identity::CANARY;
 use support::within;
 
-const SECRETS: [&str; 5] = [
+const SECRETS: [&str; 8] = [
     "user-canary",
     "pass-canary",
     "path-canary",
     "query-canary",
+    "Y2FuYXJ5",
+    "header-canary",
+    CANARY,
     ECHO,
 ];
 /// Receivers echo row data in their errors.
@@ -57,6 +73,22 @@ struct Seen {
     head: String,
     body: Vec<u8>,
     at: Instant,
+}
+
+impl Seen {
+    fn header(&self, name: &str) -> Option<&str> {
+        header(&self.head, name)
+    }
+
+    /// All of them, by their names in lower case.
+    fn headers(&self) -> Value {
+        let lines = self.head.lines().skip(1);
+        lines
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_lowercase(), Value::from(value.trim())))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    }
 }
 
 /// A TCP server that plays its script, the last entry for ever.
@@ -112,13 +144,14 @@ async fn converse(
             return;
         }
         request.extend_from_slice(&buffer[..read]);
-        let text = String::from_utf8_lossy(&request).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") else {
             continue;
         };
-        let length = header(head, "content-length").map_or(0, |value| value.parse().unwrap());
+        let head = String::from_utf8(request[..end].to_vec()).unwrap();
+        let body = &request[end + 4..];
+        let length = header(&head, "content-length").map_or(0, |value| value.parse().unwrap());
         if body.len() >= length {
-            break (head.to_owned(), body.as_bytes().to_vec());
+            break (head, body.to_vec());
         }
     };
     let play = {
@@ -171,18 +204,41 @@ fn batch() -> Batch {
     Batch::assemble("orders", &types, &writer.finish(), fence, 1)
 }
 
-fn sink(port: u16, timeout: Duration, attempts: u32) -> WebhookSink {
+/// A second later whenever it is looked at.
+#[derive(Debug, Default)]
+struct Striding(AtomicI64);
+
+impl Clock for Striding {
+    fn now(&self) -> Timestamp {
+        let strides = self.0.fetch_add(1, Ordering::Relaxed);
+        SystemClock.now() + TimeDelta::seconds(strides)
+    }
+
+    fn random(&self) -> u128 {
+        SystemClock.random()
+    }
+}
+
+fn webhook(port: u16) -> WebhookConfig {
     let url =
         format!("http://user-canary:pass-canary@127.0.0.1:{port}/path-canary?code=query-canary");
-    let config = SinkConfig {
-        name: "hook".to_owned(),
-        webhook: WebhookConfig {
-            url: SecretUrl::new(url.parse().unwrap()),
-            timeout,
-            attempts,
-        },
-    };
-    WebhookSink::new(&config, webhook::client().unwrap(), Arc::new(SystemClock))
+    WebhookConfig::new(SecretUrl::new(url.parse().unwrap()))
+}
+
+fn sink(port: u16, timeout: Duration, attempts: u32) -> WebhookSink {
+    open(WebhookConfig {
+        timeout,
+        attempts,
+        ..webhook(port)
+    })
+}
+
+fn open(webhook: WebhookConfig) -> WebhookSink {
+    let name = "hook".to_owned();
+    let config = SinkConfig { name, webhook };
+    let azure = Azure::new(Arc::new(SystemClock)).unwrap();
+    let clock = Arc::new(Striding::default());
+    WebhookSink::new(&config, client().unwrap(), &azure, clock)
 }
 
 const PATIENT: Duration = Duration::from_secs(10);

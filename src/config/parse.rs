@@ -2,6 +2,7 @@
 //!
 //! A function returns `None` only after it has recorded why.
 
+mod certificates;
 mod connection;
 mod deletes;
 mod late;

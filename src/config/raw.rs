@@ -3,6 +3,8 @@
 //! Nothing is judged here beyond the shape; `shape` enforces the schema that these types generate,
 //! `parse` turns them into what runs.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -301,6 +303,53 @@ pub(super) struct Webhook {
     pub(super) attempts: Option<u32>,
     /// Allow plain http to another machine: rows and tokens travel readable.
     pub(super) allow_http: Option<bool>,
+    /// `%NAME%` of the app setting with the key that signs after Standard Webhooks: `whsec_…`.
+    #[schemars(length(min = 1))]
+    pub(super) secret: Option<String>,
+    /// In place of `secret` while keys are exchanged: the new one, then the old one.
+    #[schemars(length(min = 1))]
+    pub(super) secrets: Option<Vec<String>>,
+    /// More headers, such as `{ "x-tenant": "%TENANT%" }`; their values are not shown.
+    pub(super) headers: Option<BTreeMap<String, String>>,
+    /// `%NAME%` of the app setting with the token that is sent as `Authorization: Bearer`.
+    #[schemars(length(min = 1))]
+    pub(super) bearer: Option<String>,
+    /// In place of `bearer`: a token of the app's managed identity.
+    pub(super) entra: Option<Entra>,
+    /// Authorities to trust besides those of the system: a PEM file, relative to the app root, or
+    /// `%NAME%` of an app setting with the text.
+    #[schemars(length(min = 1))]
+    pub(super) ca: Option<String>,
+    /// Refuse private addresses too, written out or behind a name; link-local and metadata addresses
+    /// are always refused.
+    pub(super) deny_private: Option<bool>,
+    /// Compress bodies; the receiver must know `Content-Encoding: gzip`.
+    pub(super) gzip: Option<bool>,
+    /// What a body looks like; `native` unless told.
+    pub(super) envelope: Option<Envelope>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Envelope {
+    /// One object with the batch id, the fence and the events.
+    Native,
+    /// A batch of CloudEvents 1.0.
+    CloudEvents,
+    /// As readers of Debezium expect it.
+    Debezium,
+}
+
+/// A token of Microsoft Entra ID, fetched and renewed by the app's managed identity.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Entra {
+    /// Whom the token is for, such as `api://orders-receiver`.
+    #[schemars(length(min = 1))]
+    pub(super) audience: String,
+    /// Of the user-assigned identity; the system's own unless told.
+    #[schemars(length(min = 1))]
+    pub(super) client_id: Option<String>,
 }
 
 /// How long one instance may hold the poller without a sign of life.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use data_encoding::BASE64;
 use reqwest::Url;
+use reqwest::header::HeaderValue;
 
 /// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -19,11 +21,53 @@ impl Secret {
     pub fn expose(&self) -> &str {
         &self.0
     }
+
+    /// As the value of a header, which is not printed either; `None` if it cannot be one.
+    #[must_use]
+    pub fn header(&self) -> Option<HeaderValue> {
+        let mut value = HeaderValue::from_str(&self.0).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+
+    /// Likewise, as a token.
+    #[must_use]
+    pub fn bearer(&self) -> Option<HeaderValue> {
+        let one_word = !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_graphic());
+        let whole = Self(format!("Bearer {}", self.0));
+        whole.header().filter(|_| one_word)
+    }
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(***)")
+    }
+}
+
+/// A key of Standard Webhooks, which signs what is sent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SigningKey(Vec<u8>);
+
+impl SigningKey {
+    /// From `whsec_` and the base64 of 24 to 64 bytes; `None` for anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let encoded = text.strip_prefix("whsec_")?;
+        let bytes = BASE64.decode(encoded.as_bytes()).ok()?;
+        (24..=64).contains(&bytes.len()).then_some(Self(bytes))
+    }
+
+    /// For whoever signs, and for nobody else.
+    #[must_use]
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(***)")
     }
 }
 

@@ -64,12 +64,15 @@ impl Walker<'_> {
                 faults.add(&at.key(required), "is missing", hint.unwrap_or_default());
             }
         }
-        let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+        let others = schema.get("additionalProperties");
         for (key, value) in object {
-            match known.get(key) {
-                Some(property) => self.walk(value, property, &at.key(key), faults),
-                None if closed => unknown_key(key, known, at, faults),
-                None => {}
+            match (known.get(key), others) {
+                (Some(property), _) => self.walk(value, property, &at.key(key), faults),
+                (None, Some(Value::Bool(false))) => unknown_key(key, known, at, faults),
+                (None, Some(each @ Value::Object(_))) => {
+                    self.walk(value, each, &at.key(key), faults);
+                }
+                (None, _) => {}
             }
         }
     }

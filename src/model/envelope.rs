@@ -1,8 +1,14 @@
 //! What receivers get: one JSON object per batch, assembled around events that are encoded already.
 //!
-//! Its shape is fixed by `schema/batch.schema.json`.
+//! Its shape is fixed by `schema/batch.schema.json`. Other envelopes are made from its bytes when a
+//! sink asks for one: rows are never encoded again.
+
+mod cloudevents;
+mod debezium;
 
 use std::fmt;
+use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -10,7 +16,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::lease::FencingToken;
-use super::page::{EventId, Page};
+use super::page::{EventId, Op, Page};
 
 pub const ENVELOPE_VERSION: u32 = 1;
 
@@ -25,6 +31,17 @@ pub struct Fence {
     pub sequence: u64,
 }
 
+/// What a body looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Envelope {
+    #[default]
+    Native,
+    /// A batch of CloudEvents 1.0 in JSON.
+    CloudEvents,
+    /// What readers of Debezium expect, as far as a poller knows it.
+    Debezium,
+}
+
 /// A batch on its way: the bytes are final, every sink sends the same ones.
 #[derive(Debug, Clone)]
 pub struct Batch {
@@ -32,7 +49,31 @@ pub struct Batch {
     pub fence: Fence,
     pub attempt: u32,
     pub event_ids: Vec<EventId>,
+    /// In the native envelope.
     pub body: Bytes,
+    poller: String,
+    places: Vec<EventPlace>,
+    cloudevents: OnceLock<Bytes>,
+    debezium: OnceLock<Bytes>,
+}
+
+/// Where an event and its parts are in the native body.
+#[derive(Debug, Clone)]
+struct EventPlace {
+    op: Op,
+    start: usize,
+    end: usize,
+    key: Range<usize>,
+    data: Range<usize>,
+}
+
+/// One event, as it was encoded.
+struct Encoded<'a> {
+    id: EventId,
+    op: Op,
+    json: &'a [u8],
+    key: &'a [u8],
+    data: &'a [u8],
 }
 
 #[derive(Serialize)]
@@ -66,17 +107,24 @@ impl Batch {
                 .map(|(column, name)| (column.clone(), name.as_str().into()))
                 .collect(),
         };
-        let mut body = serde_json::to_vec(&head).expect("a head of plain values is representable");
-        let closing_brace = body.pop();
-        debug_assert_eq!(closing_brace, Some(b'}'));
+        let mut body = opened(&head);
         let events: usize = page.events().iter().map(|e| page.json(e).len() + 1).sum();
         body.reserve_exact(events + 16);
         body.extend_from_slice(b",\"events\":[");
+        let mut places = Vec::with_capacity(page.len());
         for (index, event) in page.events().iter().enumerate() {
             if index > 0 {
                 body.push(b',');
             }
+            let start = body.len();
             body.extend_from_slice(page.json(event));
+            places.push(EventPlace {
+                op: event.op,
+                start,
+                end: body.len(),
+                key: event.key.clone(),
+                data: event.data.clone(),
+            });
         }
         body.extend_from_slice(b"]}");
         Self {
@@ -85,8 +133,53 @@ impl Batch {
             attempt,
             event_ids: page.events().iter().map(|event| event.id).collect(),
             body: body.into(),
+            poller: poller.to_owned(),
+            places,
+            cloudevents: OnceLock::new(),
+            debezium: OnceLock::new(),
         }
     }
+
+    /// Made once, however many sinks ask for it.
+    #[must_use]
+    pub fn body_in(&self, envelope: Envelope) -> &Bytes {
+        match envelope {
+            Envelope::Native => &self.body,
+            Envelope::CloudEvents => self.cloudevents.get_or_init(|| cloudevents::encode(self)),
+            Envelope::Debezium => self.debezium.get_or_init(|| debezium::encode(self)),
+        }
+    }
+
+    fn events(&self) -> impl Iterator<Item = Encoded<'_>> {
+        self.places.iter().zip(&self.event_ids).map(|(place, id)| {
+            let json = &self.body[place.start..place.end];
+            Encoded {
+                id: *id,
+                op: place.op,
+                json,
+                key: &json[place.key.clone()],
+                data: &json[place.data.clone()],
+            }
+        })
+    }
+}
+
+impl Envelope {
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Native | Self::Debezium => "application/json",
+            Self::CloudEvents => "application/cloudevents-batch+json",
+        }
+    }
+}
+
+/// The JSON of an object of plain values, without its closing brace.
+fn opened(object: &impl Serialize) -> Vec<u8> {
+    let mut json = serde_json::to_vec(object).expect("an object of plain values is representable");
+    let closing_brace = json.pop();
+    debug_assert_eq!(closing_brace, Some(b'}'));
+    json
 }
 
 impl BatchId {
@@ -111,3 +204,6 @@ impl fmt::Display for BatchId {
         f.write_str(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests;

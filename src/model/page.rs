@@ -5,6 +5,7 @@
 //! differs (A6). Rows are never turned into trees of values.
 
 use std::fmt;
+use std::ops::Range;
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
@@ -27,8 +28,12 @@ pub struct EventId([u8; Self::BYTES]);
 pub struct EventSpan {
     pub id: EventId,
     pub position: Position,
+    pub op: Op,
     start: usize,
     end: usize,
+    /// Inside the JSON of the event.
+    pub(super) key: Range<usize>,
+    pub(super) data: Range<usize>,
 }
 
 /// A run of rows in order, encoded.
@@ -181,9 +186,9 @@ impl PageWriter {
         out.extend_from_slice(b",\"cursor\":");
         cursor(out);
         out.extend_from_slice(b",\"key\":");
-        key(out);
+        let key = written(out, start, key);
         out.extend_from_slice(b",\"data\":");
-        data(out);
+        let data = written(out, start, data);
         out.push(b'}');
 
         let too_large = out.len() > self.max_bytes && !self.page.events.is_empty();
@@ -202,8 +207,11 @@ impl PageWriter {
         self.page.events.push(EventSpan {
             id,
             position,
+            op,
             start,
             end,
+            key,
+            data,
         });
         Taken::Yes
     }
@@ -212,6 +220,13 @@ impl PageWriter {
     pub fn finish(self) -> Page {
         self.page
     }
+}
+
+/// Where `write` wrote, counted from `start`.
+fn written(out: &mut Vec<u8>, start: usize, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+    let from = out.len() - start;
+    write(out);
+    from..out.len() - start
 }
 
 impl Op {

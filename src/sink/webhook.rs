@@ -4,19 +4,29 @@
 //! out is not repeated inside the tick, because the receiver may be working on it: the rows are
 //! read again by the next tick. Errors never quote the answer's body, which may echo row data.
 
+mod body;
+mod client;
+
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, redirect};
+use bytes::Bytes;
+use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode};
 
-use super::{DeliveryFailure, Sink, Verdict, retry_after};
+use super::{DeliveryFailure, Sink, Verdict, retry_after, signature};
+use crate::azure::Azure;
+use crate::azure::identity::{Credential, IdentityError};
 use crate::clock::Clock;
-use crate::config::{SinkConfig, WebhookConfig};
+use crate::config::secret::Secret;
+use crate::config::{Authorization, SinkConfig, WebhookConfig};
 use crate::model::envelope::Batch;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+use client::RefusedAddress;
+pub use client::{ClientError, client};
+
 /// Answers are read to here, so that the connection can be used again; longer ones cost theirs.
 const ANSWER_LIMIT: usize = 64 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -27,51 +37,99 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub struct WebhookSink {
     name: String,
     config: WebhookConfig,
-    client: Client,
+    client: Result<Client, ClientError>,
+    authorize: Authorize,
     clock: Arc<dyn Clock>,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("no HTTP client could be made; are CA certificates installed on this machine?")]
-pub struct ClientError(#[from] reqwest::Error);
-
-/// One client for all webhooks of a process: connections are shared by receiver.
-pub fn client() -> Result<Client, ClientError> {
-    // Another part of the process may have installed the same provider first.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    Ok(Client::builder()
-        .user_agent(concat!("dbtick/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .no_proxy()
-        .build()?)
+/// How to say who we are.
+#[derive(Debug)]
+enum Authorize {
+    Not,
+    With(HeaderValue),
+    /// With a token for this scope.
+    As(Credential, String),
 }
 
 impl WebhookSink {
     #[must_use]
-    pub fn new(config: &SinkConfig, client: Client, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(config: &SinkConfig, client: Client, azure: &Azure, clock: Arc<dyn Clock>) -> Self {
+        let authorize = match &config.webhook.authorization {
+            None => Authorize::Not,
+            Some(Authorization::Bearer(value)) => Authorize::With(value.clone()),
+            Some(Authorization::Entra { identity, scope }) => {
+                Authorize::As(azure.credential(identity), scope.clone())
+            }
+        };
         Self {
             name: config.name.clone(),
             config: config.webhook.clone(),
-            client,
+            client: client::of(&config.webhook, client),
+            authorize,
             clock,
         }
     }
 
-    async fn attempt(&self, batch: &Batch) -> Attempt {
-        let sent = self
-            .client
-            .post(self.config.url.expose().clone())
-            .timeout(self.config.timeout)
-            .header(CONTENT_TYPE, "application/json")
+    async fn attempt(&self, batch: &Batch, body: &Bytes) -> Attempt {
+        let config = &self.config;
+        let client = match &self.client {
+            Ok(client) => client,
+            Err(error) => return give_up(format!("nothing was sent to {}: {error}", config.url)),
+        };
+        let mut request = client
+            .post(config.url.expose().clone())
+            .timeout(config.timeout)
+            .header(CONTENT_TYPE, config.envelope.content_type())
             .header("idempotency-key", batch.id.as_str())
             .header("webhook-id", batch.id.as_str())
-            .body(batch.body.clone())
-            .send()
-            .await;
-        match sent {
+            .headers(config.headers.clone());
+        match self.authorization().await {
+            Ok(Some(value)) => request = request.header(AUTHORIZATION, value),
+            Ok(None) => {}
+            Err(attempt) => return attempt,
+        }
+        let now = self.clock.now();
+        if config.gzip {
+            request = request.header(CONTENT_ENCODING, "gzip");
+        }
+        if let Some(signature) = signature::sign(&config.signing, batch.id.as_str(), now, body) {
+            request = request
+                .header("webhook-timestamp", signature.timestamp)
+                .header("webhook-signature", signature.value);
+        }
+        match request.body(body.clone()).send().await {
             Ok(response) => self.judge(response).await,
             Err(error) => self.judge_error(&error),
+        }
+    }
+
+    /// The header, or how the attempt ends without one.
+    async fn authorization(&self) -> Result<Option<HeaderValue>, Attempt> {
+        let (credential, scope) = match &self.authorize {
+            Authorize::Not => return Ok(None),
+            Authorize::With(value) => return Ok(Some(value.clone())),
+            Authorize::As(credential, scope) => (credential, scope),
+        };
+        let token = credential.token(scope).await;
+        let token = token.map_err(|error| self.judge_identity(&error))?;
+        let header = Secret::new(token.expose()).bearer();
+        header.map(Some).ok_or_else(|| {
+            let url = &self.config.url;
+            give_up(format!(
+                "nothing was sent to {url}: the token is not one word"
+            ))
+        })
+    }
+
+    fn judge_identity(&self, error: &IdentityError) -> Attempt {
+        let failure = DeliveryFailure {
+            reason: format!("nothing was sent to {}: {error}", self.config.url),
+            not_before: None,
+        };
+        if error.is_passing() {
+            Attempt::TryAgain(failure)
+        } else {
+            Attempt::GiveUp(failure)
         }
     }
 
@@ -104,23 +162,19 @@ impl WebhookSink {
 
     fn judge_error(&self, error: &reqwest::Error) -> Attempt {
         let url = &self.config.url;
-        let failed = |what: String| DeliveryFailure {
-            reason: what,
-            not_before: None,
-        };
-        if error.is_connect() {
-            Attempt::TryAgain(failed(format!(
-                "{url} cannot be reached: {}",
-                root_cause(error)
-            )))
+        if let Some(refused) = find::<RefusedAddress>(error) {
+            give_up(format!("{url} is not connected to: {refused}"))
+        } else if error.is_connect() {
+            Attempt::TryAgain(DeliveryFailure {
+                reason: format!("{url} cannot be reached: {}", root_cause(error)),
+                not_before: None,
+            })
         } else if error.is_timeout() {
             let limit = self.config.timeout;
-            Attempt::GiveUp(failed(format!("{url} did not answer within {limit:?}")))
+            give_up(format!("{url} did not answer within {limit:?}"))
         } else {
             let cause = root_cause(error);
-            Attempt::GiveUp(failed(format!(
-                "the exchange with {url} was cut off: {cause}"
-            )))
+            give_up(format!("the exchange with {url} was cut off: {cause}"))
         }
     }
 
@@ -138,6 +192,13 @@ enum Attempt {
     GiveUp(DeliveryFailure),
 }
 
+fn give_up(reason: String) -> Attempt {
+    Attempt::GiveUp(DeliveryFailure {
+        reason,
+        not_before: None,
+    })
+}
+
 #[async_trait]
 impl Sink for WebhookSink {
     fn name(&self) -> &str {
@@ -145,8 +206,9 @@ impl Sink for WebhookSink {
     }
 
     async fn deliver(&self, batch: &Batch) -> Verdict {
+        let body = body::of(batch, &self.config).await;
         for attempt in 1.. {
-            let failure = match self.attempt(batch).await {
+            let failure = match self.attempt(batch, &body).await {
                 Attempt::Acknowledged => return Verdict::Acknowledged,
                 Attempt::GiveUp(failure) => return Verdict::Failed(failure),
                 Attempt::TryAgain(failure) => failure,
@@ -183,9 +245,18 @@ fn hint(status: StatusCode) -> &'static str {
 
 /// The innermost cause; outer ones repeat the URL, which may carry a token.
 fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+    causes(error)
+        .last()
+        .map_or_else(String::new, ToString::to_string)
+}
+
+/// A cause of this type, wherever it is in the chain.
+fn find<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+    causes(error).find_map(|cause| cause.downcast_ref())
+}
+
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(Some(error as &(dyn Error + 'static)), |&cause| {
+        cause.source()
+    })
 }

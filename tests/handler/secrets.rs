@@ -8,6 +8,7 @@ use crate::support::receiver::{Answer, TOKEN};
 use crate::support::world::{ROW_CANARY, SETTING_CANARY, World};
 
 const ECHO: &str = "canary-answer-body";
+const SIGNING: &str = "Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5";
 
 fn assert_silent(world: &World, handler: &HandlerProcess, answers: &[RawAnswer], words: &[&str]) {
     let mut texts = world.state_texts();
@@ -27,7 +28,10 @@ fn assert_silent(world: &World, handler: &HandlerProcess, answers: &[RawAnswer],
 /// Every way in which a receiver can fail, at the most talkative level.
 #[tokio::test]
 async fn no_secret_is_shown_on_any_error_path() {
-    let hook = json!({ "webhook": { "url": "%HOOK%", "timeout": "1s", "attempts": 2 } });
+    let hook = json!({ "webhook": {
+        "url": "%HOOK%", "timeout": "1s", "attempts": 2, "secret": "%SIGNING%",
+        "headers": { "x-key": "%BEARER%" }, "bearer": "%BEARER%"
+    } });
     let world = World::with_orders(json!({ "deliver": [hook] }))
         .await
         .rows(2)
@@ -43,6 +47,14 @@ async fn no_secret_is_shown_on_any_error_path() {
             "BadSetting",
             json!({ "deliver": [{ "webhook": { "url": "%HOOK%%MISSING%" } }] }),
         )
+        .poller(
+            "BadSecret",
+            json!({ "deliver": [{ "webhook": {
+                "url": "%HOOK%", "secret": "%BEARER%", "bearer": "%BAD_URL%", "headers": { "host": "%BEARER%" }
+            } }] }),
+        )
+        .setting("SIGNING", &format!("whsec_{SIGNING}"))
+        .setting("BEARER", SETTING_CANARY)
         .poller("BadConnection", json!({ "source": { "connection": "PG" } }))
         .poller(
             "Refused",
@@ -84,6 +96,7 @@ async fn no_secret_is_shown_on_any_error_path() {
         "NoFile",
         "BadUrl",
         "BadSetting",
+        "BadSecret",
         "BadConnection",
         "Refused",
     ] {
@@ -99,7 +112,7 @@ async fn no_secret_is_shown_on_any_error_path() {
         &world,
         &handler,
         &answers,
-        &[TOKEN, SETTING_CANARY, ECHO, ROW_CANARY],
+        &[TOKEN, SETTING_CANARY, SIGNING, ECHO, ROW_CANARY],
     );
 }
 

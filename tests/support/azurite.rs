@@ -6,14 +6,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use data_encoding::HEXLOWER;
 use dbtick::azure::Azure;
 use dbtick::azure::connection::{Service, StorageConnection};
 use dbtick::clock::{Clock, SystemClock};
 use dbtick::config::Settings;
 use dbtick::store::BlobStore;
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+
+use super::installed;
 
 pub const ACCOUNT: &str = "devstoreaccount1";
 /// The same in every Azurite of the world.
@@ -60,7 +60,10 @@ impl Azurite {
         let mut server = Command::new("node")
             .arg("--require")
             .arg(scripts.join("end-with-stdin.js"))
-            .arg(installed(&scripts).join(format!("dist/src/{service}/main.js")))
+            .arg(
+                installed("azurite", "azurite/package-lock.json")
+                    .join(format!("node_modules/azurite/dist/src/{service}/main.js")),
+            )
             .args([&format!("--{service}Host"), "127.0.0.1"])
             .args([&format!("--{service}Port"), "0"])
             .args([
@@ -139,21 +142,4 @@ impl Drop for Azurite {
 /// Where the test certificates are; `ca.pem` is the one to trust.
 pub fn certificates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/azurite/certificates")
-}
-
-/// Where `tests/tools` puts it: one directory per lock file.
-fn installed(scripts: &Path) -> PathBuf {
-    let lock = std::fs::read(scripts.join("package-lock.json")).unwrap();
-    let digest = HEXLOWER.encode(&Sha256::digest(lock));
-    let settings = Settings::process();
-    let cache = match settings.filled("XDG_CACHE_HOME") {
-        Some(cache) => PathBuf::from(cache),
-        None => Path::new(settings.filled("HOME").unwrap()).join(".cache"),
-    };
-    let directory = cache.join(format!("dbtick-tests/azurite-{}", &digest[..12]));
-    assert!(
-        directory.exists(),
-        "Azurite is missing: tests/tools installs it"
-    );
-    directory.join("node_modules/azurite")
 }

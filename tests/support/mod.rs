@@ -16,10 +16,16 @@ pub mod proxy;
 pub mod receiver;
 pub mod server;
 pub mod state;
+pub mod verify;
 pub mod world;
 
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use dbtick::config::Settings;
+use sha2::{Digest, Sha256};
 
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -37,4 +43,22 @@ pub fn within<T, F: Future<Output = T>>(
             Err(_) => panic!("{what}: not within {DEADLINE:?}, waited for at {caller}"),
         }
     }
+}
+
+/// Where `tests/tools` puts it: one directory per lock file, which is given below `tests`.
+pub fn installed(name: &str, lock: &str) -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let lock = std::fs::read(tests.join(lock)).unwrap();
+    let digest = HEXLOWER.encode(&Sha256::digest(lock));
+    let settings = Settings::process();
+    let cache = match settings.filled("XDG_CACHE_HOME") {
+        Some(cache) => PathBuf::from(cache),
+        None => Path::new(settings.filled("HOME").unwrap()).join(".cache"),
+    };
+    let directory = cache.join(format!("dbtick-tests/{name}-{}", &digest[..12]));
+    assert!(
+        directory.exists(),
+        "{name} is missing: tests/tools installs it"
+    );
+    directory
 }

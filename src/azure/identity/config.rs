@@ -5,11 +5,22 @@ use azure_core::credentials::Secret;
 use crate::azure::connection::{ConnectionFault, filled};
 use crate::config::Settings;
 
-/// An identity, told by `NAME__credential`, `NAME__clientId` and their siblings.
+/// An identity, told by `NAME__credential`, `NAME__clientId` and their siblings, or by a key of
+/// function.json.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityConfig {
     setting: String,
+    told_by: ToldBy,
     kind: Kind,
+}
+
+/// Where to look when it gets no token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ToldBy {
+    /// The app settings below the name.
+    Settings,
+    /// A key of function.json.
+    Key,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,11 +116,23 @@ impl IdentityConfig {
         };
         Ok(Self {
             setting: base.to_owned(),
+            told_by: ToldBy::Settings,
             kind,
         })
     }
 
-    /// The connection whose identity it is, for errors.
+    /// A managed identity that a key of function.json asks for: the app's own, or the user-assigned
+    /// one with this client id.
+    #[must_use]
+    pub fn of_the_app(key: &str, client_id: Option<String>) -> Self {
+        Self {
+            setting: key.to_owned(),
+            told_by: ToldBy::Key,
+            kind: Kind::ManagedIdentity { client_id },
+        }
+    }
+
+    /// The connection or key whose identity it is, for errors.
     #[must_use]
     pub fn setting(&self) -> &str {
         &self.setting
@@ -123,6 +146,16 @@ impl IdentityConfig {
     pub(super) fn hint(&self) -> String {
         let setting = &self.setting;
         match &self.kind {
+            Kind::ManagedIdentity { client_id } if self.told_by == ToldBy::Key => match client_id {
+                None => format!(
+                    "on Azure turn on the system-assigned identity of the app, or name another with \
+                     {setting}.client_id; elsewhere there is no managed identity: use bearer"
+                ),
+                Some(client_id) => format!(
+                    "check that the identity {client_id} of {setting}.client_id is assigned to this \
+                     app; outside Azure there is no managed identity: use bearer"
+                ),
+            },
             Kind::ManagedIdentity { client_id: None } => format!(
                 "on Azure turn on the system-assigned identity of the app, or set {setting}__clientId to \
                  the one to use; elsewhere there is no managed identity: remove {setting}__credential and \

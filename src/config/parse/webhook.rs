@@ -1,17 +1,17 @@
-//! Where batches are posted to (S1), and where never (S3, for addresses written out).
+//! A receiver of batches by HTTP.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
-
-use reqwest::Url;
+mod authorities;
+mod authorization;
+mod headers;
+mod secrets;
+mod url;
 
 use super::Reader;
 use crate::config::fault::Place;
 use crate::config::secret::SecretUrl;
 use crate::config::{WebhookConfig, raw};
-
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-const DEFAULT_ATTEMPTS: u32 = 3;
+use crate::model::address::Network;
+use crate::model::envelope::Envelope;
 
 pub(super) fn webhook(
     reader: &mut Reader<'_>,
@@ -23,139 +23,47 @@ pub(super) fn webhook(
         timeout,
         attempts,
         allow_http,
+        secret,
+        secrets,
+        headers,
+        bearer,
+        entra,
+        ca,
+        deny_private,
+        gzip,
+        envelope,
     } = raw;
-    let url = reader.url(&at.key("url"), &url, allow_http.unwrap_or(false));
-    let timeout = reader.positive(&at.key("timeout"), timeout.as_deref(), DEFAULT_TIMEOUT);
+    let network = match deny_private {
+        Some(true) => Network::Public,
+        Some(false) | None => Network::Any,
+    };
+    let allow_http = allow_http.unwrap_or(false);
+    let url = reader.url(&at.key("url"), &url, allow_http, network);
+    let authorities = reader.authorities(&at.key("ca"), ca.as_deref());
+    let timeout = reader.positive(
+        &at.key("timeout"),
+        timeout.as_deref(),
+        WebhookConfig::TIMEOUT,
+    );
+    let signing = reader.signing_keys(at, secret, secrets);
+    let authorized = bearer.is_some() || entra.is_some() || url.as_ref().is_some_and(url::has_user);
+    let authorization = reader.authorization(at, url.as_ref(), bearer, entra);
+    let headers = reader.headers(&at.key("headers"), headers.unwrap_or_default(), authorized);
+    let unless_told = WebhookConfig::new(SecretUrl::new(url?));
     Some(WebhookConfig {
-        url: SecretUrl::new(url?),
         timeout: timeout?,
-        attempts: attempts.unwrap_or(DEFAULT_ATTEMPTS),
+        attempts: attempts.unwrap_or(unless_told.attempts),
+        signing: signing?,
+        headers: headers?,
+        authorization: authorization?,
+        network,
+        authorities: authorities?,
+        gzip: gzip.unwrap_or(false),
+        envelope: match envelope {
+            Some(raw::Envelope::Native) | None => Envelope::Native,
+            Some(raw::Envelope::CloudEvents) => Envelope::CloudEvents,
+            Some(raw::Envelope::Debezium) => Envelope::Debezium,
+        },
+        ..unless_told
     })
-}
-
-impl Reader<'_> {
-    fn url(&mut self, at: &Place, written: &str, allow_http: bool) -> Option<Url> {
-        match judge(&self.text(at, written)?, allow_http) {
-            Ok(url) => Some(url),
-            Err((problem, hint)) => {
-                self.faults.add(at, problem, hint);
-                None
-            }
-        }
-    }
-}
-
-/// A problem and a hint; neither shows the URL, which may hold a token.
-fn judge(text: &str, allow_http: bool) -> Result<Url, (&'static str, &'static str)> {
-    let url = Url::parse(text.trim())
-        .ok()
-        .filter(|url| matches!(url.scheme(), "http" | "https"))
-        .ok_or(("is not an absolute http(s) URL", "write https://host/path"))?;
-    if url.fragment().is_some() {
-        return Err((
-            "has a fragment, which is never sent",
-            "remove the # and what follows",
-        ));
-    }
-    let host = Host::of(&url);
-    if matches!(host, Host::Address(address) if is_metadata(address)) {
-        return Err((
-            "is a link-local or metadata address, which is never a receiver",
-            "write the address of the receiver",
-        ));
-    }
-    if url.scheme() == "http" && !host.is_loopback() && !allow_http {
-        return Err((
-            "is plain http to another machine",
-            "use https, or say \"allow_http\": true beside the url",
-        ));
-    }
-    Ok(url)
-}
-
-enum Host<'a> {
-    Name(&'a str),
-    Address(IpAddr),
-}
-
-impl<'a> Host<'a> {
-    fn of(url: &'a Url) -> Self {
-        let host = url.host_str().unwrap_or_default();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        match bare.parse::<IpAddr>() {
-            Ok(address) => Self::Address(address.to_canonical()),
-            Err(_) => Self::Name(host),
-        }
-    }
-
-    fn is_loopback(&self) -> bool {
-        match self {
-            Self::Name(name) => *name == "localhost",
-            Self::Address(address) => address.is_loopback(),
-        }
-    }
-}
-
-fn is_metadata(address: IpAddr) -> bool {
-    const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
-    match address {
-        IpAddr::V4(v4) => v4.is_link_local() || v4 == WIRE_SERVER,
-        IpAddr::V6(v6) => v6.is_unicast_link_local() || is_metadata_v6(v6),
-    }
-}
-
-/// fd00:ec2::/32
-fn is_metadata_v6(address: Ipv6Addr) -> bool {
-    matches!(address.segments(), [0xfd00, 0x0ec2, ..])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_webhook_is_https_or_this_machine_and_never_a_metadata_address() {
-        for (url, expected) in [
-            ("https://example.org/hook", None),
-            ("https://user:pw@example.org/hook?code=x", None),
-            ("https://10.0.0.4/hook", None),
-            ("http://localhost:7071/hook", None),
-            ("http://LOCALHOST/hook", None),
-            ("http://127.0.0.1:1/hook", None),
-            ("http://127.9.9.9/hook", None),
-            ("http://[::1]:8080/", None),
-            ("http://[::ffff:127.0.0.1]/", None),
-            ("http://example.org/hook", Some("plain http")),
-            ("http://localhost.example.org/", Some("plain http")),
-            ("http://10.0.0.4/", Some("plain http")),
-            ("/hook", Some("absolute")),
-            ("hook", Some("absolute")),
-            ("", Some("absolute")),
-            ("ftp://example.org/", Some("absolute")),
-            ("https://", Some("absolute")),
-            ("https://example.org/#part", Some("fragment")),
-            ("https://169.254.169.254/metadata", Some("metadata")),
-            ("https://169.254.1.2/", Some("metadata")),
-            ("https://2852039166/", Some("metadata")),
-            ("https://0xa9.0xfe.0xa9.0xfe/", Some("metadata")),
-            ("https://168.63.129.16/", Some("metadata")),
-            ("https://[fd00:ec2::254]/", Some("metadata")),
-            ("https://[fe80::1]/", Some("metadata")),
-            ("https://[::ffff:169.254.169.254]/", Some("metadata")),
-            ("https://[::ffff:a83f:8110]/", Some("metadata")),
-        ] {
-            let problem = judge(url, false).err().map(|(problem, _)| problem);
-            match expected {
-                None => assert_eq!(problem, None, "{url}"),
-                Some(part) => assert!(problem.is_some_and(|p| p.contains(part)), "{url}"),
-            }
-        }
-    }
-
-    #[test]
-    fn plain_http_needs_an_explicit_flag_that_opens_nothing_else() {
-        assert!(judge("http://example.org/", true).is_ok());
-        assert!(judge("http://169.254.169.254/", true).is_err());
-        assert!(judge("ftp://example.org/", true).is_err());
-    }
 }

@@ -175,7 +175,38 @@ fn table() -> Vec<(Value, bool)> {
         (with(webhook, "allow_http", json!(true)), true),
         (with(webhook, "allow_http", json!("yes")), false),
         (with(webhook, "url", json!("")), false),
-        (with(webhook, "secret", json!("%S%")), false),
+        (with(webhook, "secret", json!("%S%")), true),
+        (with(webhook, "secret", json!(["%S%"])), false),
+        (with(webhook, "secrets", json!(["%S%", "%T%"])), true),
+        (with(webhook, "secrets", json!([])), false),
+        (with(webhook, "secrets", json!("%S%")), false),
+        (with(webhook, "headers", json!({})), true),
+        (with(webhook, "headers", json!({ "a": "b" })), true),
+        (with(webhook, "headers", json!({ "a": 1 })), false),
+        (with(webhook, "headers", json!({ "a": null })), false),
+        (with(webhook, "headers", json!([])), false),
+        (with(webhook, "bearer", json!("%T%")), true),
+        (with(webhook, "bearer", json!("")), false),
+        (with(webhook, "entra", json!({ "audience": "a" })), true),
+        (
+            with(
+                webhook,
+                "entra",
+                json!({ "audience": "a", "client_id": "b" }),
+            ),
+            true,
+        ),
+        (with(webhook, "entra", json!({ "client_id": "b" })), false),
+        (with(webhook, "entra", json!("a")), false),
+        (with(webhook, "ca", json!("ca.pem")), true),
+        (with(webhook, "ca", json!("")), false),
+        (with(webhook, "deny_private", json!(true)), true),
+        (with(webhook, "deny_private", json!("yes")), false),
+        (with(webhook, "gzip", json!(true)), true),
+        (with(webhook, "gzip", json!(1)), false),
+        (with(webhook, "envelope", json!("cloudevents")), true),
+        (with(webhook, "envelope", json!("CloudEvents")), false),
+        (with(webhook, "format", json!("json")), false),
         (json!([]), false),
         (json!("poller"), false),
     ]
@@ -238,7 +269,7 @@ fn the_walker_knows_every_keyword_of_the_schema() {
             match (keyword.as_str(), value) {
                 ("properties" | "$defs", Value::Object(named)) => named.values().for_each(visit),
                 ("anyOf" | "oneOf", Value::Array(branches)) => branches.iter().for_each(visit),
-                ("items", items) => visit(items),
+                ("items" | "additionalProperties", each) => visit(each),
                 _ => {}
             }
         }

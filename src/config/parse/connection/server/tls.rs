@@ -7,6 +7,7 @@
 use super::names::Name;
 use super::{Context, Refusal, Values};
 use crate::config::connection::{Roots, Tls, TlsMode};
+use crate::config::parse::certificates::certificates;
 
 pub(super) fn tls(
     values: &Values<'_>,
@@ -90,7 +91,7 @@ fn roots(values: &Values<'_>, context: &Context<'_>) -> Result<Option<Roots>, Re
     if written.contains("-----BEGIN") {
         // An app setting may have lost its line breaks to an escape.
         let text = written.replace("\\n", "\n");
-        if !holds_certificates(&text) {
+        if certificates(&text).is_none() {
             return Err(Refusal::new(
                 "the certificate to trust cannot be read",
                 "it must be PEM text: -----BEGIN CERTIFICATE----- and its lines",
@@ -99,17 +100,4 @@ fn roots(values: &Values<'_>, context: &Context<'_>) -> Result<Option<Roots>, Re
         return Ok(Some(Roots::Pem(text)));
     }
     Ok(Some(Roots::File(context.root.join(written))))
-}
-
-fn holds_certificates(text: &str) -> bool {
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject;
-    let mut some = false;
-    for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
-        if certificate.is_err() {
-            return false;
-        }
-        some = true;
-    }
-    some
 }
