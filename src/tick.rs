@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join;
+use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
@@ -45,7 +46,7 @@ use keeper::{Claimed, Keeper, Lease, Standing, claim};
 use memory::Memory;
 use reading::load_document;
 use report::{ClockSkew, LateReport, Outcome, Tally, TickError, TickReport};
-use settling::{Remembering, look_again, proven, settle_idle, what_to_remember};
+use settling::{Again, Remembering, look_again, proven, settle_idle, what_to_remember};
 use sweeping::{Next, Unsent, read_after, read_behind};
 
 /// At the least, between two looks at the writers in one tick.
@@ -118,6 +119,20 @@ struct Progress {
     rewound: Option<String>,
 }
 
+impl Progress {
+    fn stands(&mut self, document: &StateDocument, sweep: &Sweep) {
+        self.checkpoint = document.position().cloned();
+        self.late = LateReport::of(document, sweep.sight());
+    }
+
+    fn committed(&mut self, document: &StateDocument, sweep: &Sweep, batch: &Batch) {
+        self.tally.batches += 1;
+        self.tally.rows += batch.event_ids.len() as u64;
+        self.tally.bytes += batch.body.len() as u64;
+        self.stands(document, sweep);
+    }
+}
+
 async fn run(
     poller: &Poller,
     budget: Budget,
@@ -138,8 +153,7 @@ async fn run(
     let (standing, sweep) =
         sweeping::begin(poller, standing, &budget, &mut progress.rewound).await?;
     let document = &standing.document;
-    progress.checkpoint = document.position().cloned();
-    progress.late = LateReport::of(document, sweep.sight());
+    progress.stands(document, &sweep);
     let memory = Memory::load(poller, document, sweep.start()).await?;
     let first = read_behind(poller, document, &sweep, &memory, sweep.start(), &budget).await?;
     let first = match first {
@@ -155,9 +169,10 @@ async fn run(
         Claimed::Paused => return Ok(Outcome::Paused),
     };
     let work = Work {
+        looked: poller.clock.monotonic(),
         sweep,
         memory,
-        first,
+        unsent: first,
     };
     drain(poller, keeper, work, budget, progress).await
 }
@@ -165,46 +180,39 @@ async fn run(
 /// What a tick has found to do.
 #[derive(Debug)]
 struct Work {
+    looked: Instant,
     sweep: Sweep,
     memory: Memory,
-    first: Unsent,
+    unsent: Unsent,
 }
 
 /// Delivers and commits batch after batch, reading the next one while this one is delivered.
 async fn drain(
     poller: &Poller,
     keeper: Box<Keeper<'_>>,
-    work: Work,
+    mut work: Work,
     budget: Budget,
     progress: &mut Progress,
 ) -> Result<Outcome, TickError> {
     let mut document = keeper.document().clone();
+    let mut marker_writes = 0;
     let mut writes = 0;
-    let Progress {
-        tally,
-        checkpoint,
-        schema_changes,
-        late,
-        ..
-    } = progress;
     let body = async |mut lease: Lease| {
-        if document.is_newborn()
-            && let Err(error) = leave_birth_marker(poller, &mut tally.writes).await
-        {
-            lease.release().await;
-            return Err(error);
+        if document.is_newborn() {
+            let marked = leave_birth_marker(poller, &mut marker_writes).await;
+            or_release(&lease, marked).await?;
         }
         memory::remove_retired(poller, &mut document.late).await;
-        let Work {
-            mut sweep,
-            mut memory,
-            first: mut unsent,
-        } = work;
-        let mut looked = poller.clock.monotonic();
         loop {
-            let batch = encode(poller, &document, &unsent, &mut lease);
+            let Work {
+                sweep,
+                memory,
+                unsent,
+                ..
+            } = &mut work;
+            let batch = encode(poller, &document, unsent, &mut lease);
             let read_ahead = async {
-                let next = read_after(poller, &document, &sweep, &memory, &unsent, &budget);
+                let next = read_after(poller, &document, sweep, memory, unsent, &budget);
                 Ok(next.await)
             };
             let delivery = deliver(poller, &batch, &budget);
@@ -212,16 +220,10 @@ async fn drain(
                 Ok(both) => both,
                 Err(not) => return Err(record(poller, &document, &lease, &batch, not).await),
             };
-            pass(&mut sweep, &unsent, &next);
+            pass(sweep, unsent, &next);
             memory.add(&unsent.page);
-            let Remembering { moved, is_full } =
-                match what_to_remember(poller, &document, &sweep, &unsent.page).await {
-                    Ok(remembering) => remembering,
-                    Err(error) => {
-                        lease.release().await;
-                        return Err(error);
-                    }
-                };
+            let remembering = what_to_remember(poller, &document, sweep, &unsent.page).await;
+            let Remembering { moved, is_full } = or_release(&lease, remembering).await?;
             let outcome = match what_next(poller, &document, &next, &budget) {
                 None if is_full => Some(Outcome::Full),
                 outcome => outcome,
@@ -232,68 +234,61 @@ async fn drain(
                 },
                 Some(_) => Then::Release,
             };
-            let changes = changed_columns(&document, &unsent);
+            let changes = changed_columns(&document, unsent);
             let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
             document = lease.commit(receipt, moved, seen, then).await;
-            schema_changes.extend(changes);
-            tally.batches += 1;
-            tally.rows += batch.event_ids.len() as u64;
-            tally.bytes += batch.body.len() as u64;
-            *checkpoint = document.position().cloned();
-            *late = LateReport::of(&document, sweep.sight());
-            tally.left_behind += clean_up(poller, &unsent.page, &budget).await;
-            let next = match (outcome, next?) {
+            progress.schema_changes.extend(changes);
+            progress.committed(&document, sweep, &batch);
+            progress.tally.left_behind += clean_up(poller, &unsent.page, &budget).await;
+            work.unsent = match (outcome, next?) {
                 (None, Next::Rows(next)) if document.status == Status::Active => *next,
                 (None, _) => {
                     lease.release().await;
                     return Ok(Outcome::Paused);
                 }
                 (Some(outcome), next) => {
-                    if let Next::End { held, .. } = next {
-                        late.held(held);
-                    }
+                    progress.late.held(next.held());
                     return Ok(outcome);
                 }
             };
-            let waited = poller.clock.monotonic() - looked >= patience(&document);
-            let beyond = waited && sweep.is_beyond(&next.seen[0]);
-            if !beyond && !sweep.is_exhausted(&next.seen[0]) {
-                unsent = next;
+            if !is_worth_a_look(poller, &document, &work) {
                 continue;
             }
-            looked = poller.clock.monotonic();
-            let again = look_again(poller, &document, &memory, &budget).await;
-            let (mut new_sweep, next) = match again {
-                Ok(again) => again,
-                Err(error) => {
-                    lease.release().await;
-                    return Err(error);
-                }
-            };
-            match next {
-                Next::Rows(next) => (sweep, unsent) = (new_sweep, *next),
-                Next::End { seen, held } => {
-                    seen.iter().for_each(|seen| new_sweep.pass(seen));
-                    let (to, known) = proven(poller, &document, &new_sweep);
+            let again = look_again(poller, &document, &budget).await;
+            match or_release(&lease, again).await? {
+                Again::Work(again) => work = *again,
+                Again::Nothing { sweep, held } => {
+                    let (to, known) = proven(poller, &document, &sweep);
                     document = lease.settle(to, known).await;
-                    *checkpoint = document.position().cloned();
-                    *late = LateReport::of(&document, new_sweep.sight());
-                    late.held(held);
+                    progress.stands(&document, &sweep);
+                    progress.late.held(held);
                     return Ok(Outcome::Drained);
                 }
             }
         }
     };
     let result = keeper.hold(&mut writes, body).await;
-    progress.tally.writes += writes;
+    progress.tally.writes += writes + marker_writes;
     result?
 }
 
-/// How long a tick that goes on delivering goes without another look: the more is remembered, the
-/// more is read again by it.
-fn patience(document: &StateDocument) -> Duration {
+/// Whoever ends a tick by an error gives the lease back first.
+async fn or_release<T>(lease: &Lease, result: Result<T, TickError>) -> Result<T, TickError> {
+    if result.is_err() {
+        lease.release().await;
+    }
+    result
+}
+
+/// Whether another look at the writers may prove what this sweep cannot, about the rows that come next.
+/// A tick that goes on delivering looks again in any case after a while: the more is remembered, the
+/// longer, because that is read once more.
+fn is_worth_a_look(poller: &Poller, document: &StateDocument, work: &Work) -> bool {
+    let next = &work.unsent.seen[0];
     let remembered = u32::try_from(memory::remembered(document)).unwrap_or(u32::MAX);
-    LOOK_AGAIN + READ_AGAIN * remembered
+    let patience = LOOK_AGAIN + READ_AGAIN * remembered;
+    let waited = poller.clock.monotonic() - work.looked >= patience;
+    waited && work.sweep.is_beyond(next) || work.sweep.is_exhausted(next)
 }
 
 /// A batch is delivered: it and, where nothing is left behind it, the pages up to the end are passed.

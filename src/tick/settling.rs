@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::Poller;
-use super::Progress;
 use super::budget::Budget;
 use super::keeper::{Moved, Standing, settle};
 use super::memory::{self, MOST_INLINE, MOST_REMEMBERED, Memory};
 use super::reading::read_last;
-use super::report::{LateReport, Outcome, TickError};
+use super::report::{Outcome, TickError};
 use super::sweeping::{self, Held, Next, read_behind};
+use super::{Poller, Progress, Work};
 use crate::model::late::{Fence, Highest, Late, Seen, Sweep};
 use crate::model::page::Page;
 use crate::model::position::Position;
@@ -98,16 +97,39 @@ fn no_room(poller: &Poller, sweep: &Sweep, low: Option<&Position>, late: &mut La
     forgotten == 0
 }
 
-/// The bound of a sweep is behind it: another look, from where the document stands now.
+/// What another look in the middle of a tick leads to.
+pub(super) enum Again {
+    Work(Box<Work>),
+    /// All that is visible was delivered.
+    Nothing {
+        sweep: Sweep,
+        held: Held,
+    },
+}
+
+/// Another sweep from where the document stands now. It may begin further back than the one before, so
+/// what is remembered is loaded again.
 pub(super) async fn look_again(
     poller: &Poller,
     document: &StateDocument,
-    memory: &Memory,
     budget: &Budget,
-) -> Result<(Sweep, Next), TickError> {
-    let sweep = sweeping::begin_again(poller, document, budget).await?;
-    let next = read_behind(poller, document, &sweep, memory, sweep.start(), budget).await?;
-    Ok((sweep, next))
+) -> Result<Again, TickError> {
+    let looked = poller.clock.monotonic();
+    let mut sweep = sweeping::begin_again(poller, document, budget).await?;
+    let memory = Memory::load(poller, document, sweep.start()).await?;
+    let next = read_behind(poller, document, &sweep, &memory, sweep.start(), budget).await?;
+    Ok(match next {
+        Next::Rows(unsent) => Again::Work(Box::new(Work {
+            looked,
+            sweep,
+            memory,
+            unsent: *unsent,
+        })),
+        Next::End { seen, held } => {
+            seen.iter().for_each(|seen| sweep.pass(seen));
+            Again::Nothing { sweep, held }
+        }
+    })
 }
 
 /// Nothing is to be delivered. What was proven since the last write is written down, by one write and
@@ -137,8 +159,7 @@ pub(super) async fn settle_idle(
     let Some(document) = settle(poller, standing, to, late).await? else {
         return Ok(Outcome::Idle);
     };
-    progress.checkpoint = document.position().cloned();
-    progress.late = LateReport::of(&document, sweep.sight());
+    progress.stands(&document, &sweep);
     progress.late.held(held);
     let mut late = document.late;
     memory::remove_retired(poller, &mut late).await;

@@ -49,6 +49,15 @@ pub(super) enum Next {
     },
 }
 
+impl Next {
+    pub(super) fn held(&self) -> Held {
+        match self {
+            Self::Rows(unsent) => unsent.held,
+            Self::End { held, .. } => *held,
+        }
+    }
+}
+
 /// A sweep from the checkpoint of `standing`, which may have to go back first.
 pub(super) async fn begin(
     poller: &Poller,

@@ -10,7 +10,7 @@ use dbtick::model::position::Scalar;
 use dbtick::store::ObjectStore;
 use dbtick::tick::report::{Outcome, TickError};
 
-use super::world::{Fault, World, done, failed, place};
+use super::world::{Fault, Reply, World, done, failed, place};
 
 fn at(second: i64) -> Timestamp {
     DateTime::from_timestamp(1_775_000_000 + second, 0).unwrap()
@@ -403,4 +403,28 @@ async fn a_restored_copy_is_read_from_what_it_surely_has() {
     let error = failed(world.tick().await);
     assert!(matches!(error, TickError::Restored { .. }), "{error}");
     assert!(error.to_string().contains("dbtick reset orders"), "{error}");
+}
+
+/// A tick that goes on and on looks again, and may then begin further back than before.
+#[tokio::test(start_paused = true)]
+async fn a_long_tick_finds_who_has_gone_meanwhile_and_sends_nothing_twice() {
+    let mut world = World::new();
+    world.max_rows = 300;
+    world.insert(1..=600);
+    world.sees(sight(601, &["3/17"]));
+    world.tick().await;
+    assert!(!world.document().late.spilled.is_empty());
+    world.insert(602..=1800);
+    world.sees(sight(602, &["3/17"]));
+    world.source.late.lock().unwrap().then = Some(sight(1801, &[]));
+    world.insert([0]);
+    let slow = || Reply::AcknowledgeAfter(Duration::from_secs(3));
+    world.hook().will((0..5).map(|_| slow()));
+    world.tick().await;
+    let mut rows = world.hook().rows();
+    rows.sort_unstable();
+    let expected: Vec<_> = (0..=600).chain(602..=1800).collect();
+    assert_eq!(rows, expected);
+    assert_eq!((world.checkpoint(), world.remembered()), (1800, 0));
+    assert_eq!(world.looks(), 3);
 }

@@ -517,6 +517,8 @@ pub(crate) struct Table {
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     pub(crate) sight: Sight,
+    /// From the look after the next one on.
+    pub(crate) then: Option<Sight>,
     pub(crate) survey: Survey,
     /// How often it was looked.
     pub(crate) looks: u32,
@@ -595,7 +597,11 @@ impl Source for Table {
     async fn look(&self, _: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
         let mut late = self.late.lock().unwrap();
         late.looks += 1;
-        Ok(late.sight.clone())
+        let sight = late.sight.clone();
+        if let Some(next) = late.then.take() {
+            late.sight = next;
+        }
+        Ok(sight)
     }
 
     async fn read(
