@@ -325,22 +325,22 @@ fn worth_keeping(mut fences: Vec<Fence>, low: Option<&Position>) -> Vec<Fence> {
     fences.retain(|fence| {
         Some(&fence.up_to) > low && !fence.is_clear() && fence.witnesses.len() <= MOST_WITNESSES
     });
+    // Of two at one place, the one that says more is the last.
     fences.sort_by(|one, other| {
-        (&one.up_to, one.until, one.witnesses.len()).cmp(&(
-            &other.up_to,
-            other.until,
-            other.witnesses.len(),
-        ))
+        let says_less = |fence: &Fence| (fence.until, fence.witnesses.len());
+        let by_place = one.up_to.cmp(&other.up_to);
+        by_place.then_with(|| says_less(other).cmp(&says_less(one)))
     });
     let mut kept: Vec<Fence> = Vec::new();
-    for (at, fence) in fences.iter().enumerate() {
-        let later = &fences[at + 1..];
-        let implied = later.iter().any(|other| fence.is_implied_by(other))
-            || kept.iter().any(|other| fence.is_implied_by(other));
-        if !implied {
-            kept.push(fence.clone());
+    // From the last on, so that what implies a fence is among those that are kept already.
+    for fence in fences.into_iter().rev() {
+        match kept.iter_mut().find(|other| fence.is_implied_by(other)) {
+            // Whoever is waited for there was waited for here.
+            Some(other) => other.since = other.since.min(fence.since),
+            None => kept.push(fence),
         }
     }
+    kept.reverse();
     let is_too_much = |kept: &[Fence]| {
         let witnesses: usize = kept.iter().map(|fence| fence.witnesses.len()).sum();
         kept.len() > MOST_FENCES || kept.len() > 2 && witnesses > MOST_WITNESSES

@@ -52,11 +52,12 @@ fn a_fence_that_says_nothing_more_is_not_kept() {
         ],
         Some(&place(4)),
     );
-    let expected = [
-        fence(5, &["a"], None),
-        fence(6, &["a"], Some(9)),
-        fence(7, &["a", "b"], None),
-    ];
+    // It has been known for as long as the one that it took the place of.
+    let last = Fence {
+        since: at(5),
+        ..fence(7, &["a", "b"], None)
+    };
+    let expected = [fence(5, &["a"], None), fence(6, &["a"], Some(9)), last];
     assert_eq!(kept, expected);
 }
 
