@@ -102,7 +102,7 @@ pub(super) enum Again {
     Work(Box<Work>),
     /// All that is visible was delivered.
     Nothing {
-        sweep: Sweep,
+        sweep: Box<Sweep>,
         held: Held,
     },
 }
@@ -127,7 +127,10 @@ pub(super) async fn look_again(
         })),
         Next::End { seen, held } => {
             seen.iter().for_each(|seen| sweep.pass(seen));
-            Again::Nothing { sweep, held }
+            Again::Nothing {
+                sweep: Box::new(sweep),
+                held,
+            }
         }
     })
 }
