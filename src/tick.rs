@@ -52,7 +52,7 @@ use sweeping::{Next, Unsent, read_after, read_behind};
 /// At the least, between two looks at the writers in one tick.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// For each row that another look makes the tick read once more.
-const READ_AGAIN: Duration = Duration::from_micros(200);
+const READ_AGAIN: Duration = Duration::from_micros(20);
 
 /// A poller with everything it needs to run.
 #[derive(Debug)]
@@ -288,7 +288,7 @@ fn is_worth_a_look(poller: &Poller, document: &StateDocument, work: &Work) -> bo
     let remembered = u32::try_from(memory::remembered(document)).unwrap_or(u32::MAX);
     let patience = LOOK_AGAIN + READ_AGAIN * remembered;
     let waited = poller.clock.monotonic() - work.looked >= patience;
-    waited && work.sweep.is_beyond(next) || work.sweep.is_exhausted(next)
+    waited && work.sweep.is_helpless(next) || work.sweep.is_exhausted(next)
 }
 
 /// A batch is delivered: it and, where nothing is left behind it, the pages up to the end are passed.

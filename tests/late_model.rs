@@ -571,6 +571,7 @@ impl World {
 
 fn survey(in_flight: &[Place]) -> Survey {
     Survey {
+        made: true,
         in_flight: in_flight.iter().copied().map(position).collect(),
         up_to: None,
     }

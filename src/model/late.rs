@@ -71,6 +71,8 @@ pub struct Sight {
     pub unanswered: BTreeSet<Witness>,
     /// Of the witnesses that the source was asked about, the rows that are still not committed.
     pub rows_in_flight: BTreeSet<Witness>,
+    /// The evidence is a survey before each page; a page without one proves nothing.
+    pub surveys: bool,
     /// For so long after this moment a row within the bound may come from somebody who shows
     /// nothing: a number drawn in advance, a statement that waits for a lock.
     pub window: Option<Duration>,

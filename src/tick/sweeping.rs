@@ -15,7 +15,7 @@ use crate::model::position::Position;
 use crate::model::schema::Schema;
 use crate::model::state::StateDocument;
 use crate::model::transitions::{Operator, Order};
-use crate::source::{ReadPage, Types};
+use crate::source::{ReadPage, SourceError, Types};
 use crate::tick::operate::Otherwise;
 
 /// Rows to deliver next.
@@ -230,6 +230,7 @@ pub(super) async fn read_behind(
         } = read_page(poller, after.as_ref(), budget).await?;
         refuse_another_server(poller, document, server.as_deref())?;
         refuse_another_order(poller, document, &schema)?;
+        refuse_other_evidence(sweep, &survey)?;
         let held = hold_back(poller, document, sweep, &mut page, &survey, budget).await?;
         let places = page.events().iter().map(|event| &event.position);
         let seen = sweep.see(places, end || held != Held::default(), survey);
@@ -251,6 +252,21 @@ pub(super) async fn read_behind(
             _ => return Ok(Next::End { seen: passed, held }),
         }
     }
+}
+
+/// Rights may change between the look and a page. A page that nobody has surveyed would count as one
+/// without rows in flight.
+fn refuse_other_evidence(sweep: &Sweep, survey: &Survey) -> Result<(), SourceError> {
+    if sweep.sight().surveys && !survey.made {
+        return Err(SourceError::Unreachable {
+            context:
+                "what the database shows of transactions in flight has changed meanwhile; the \
+                      next tick looks again"
+                    .to_owned(),
+            cause: None,
+        });
+    }
+    Ok(())
 }
 
 /// Cuts a page before the first row that may not go out.

@@ -82,6 +82,7 @@ impl SimSource {
         };
         places.truncate(5);
         Survey {
+            made: true,
             in_flight: places.into_iter().map(Place::to_position).collect(),
             up_to,
         }
@@ -131,6 +132,7 @@ impl SimSource {
                     .collect();
                 Sight {
                     rows_in_flight: flying.intersection(known).cloned().collect(),
+                    surveys: !world.has(Bug::RowsInFlightIgnored),
                     window: Some(window),
                     ..sight
                 }

@@ -40,6 +40,7 @@ impl World {
 
     fn survey(&self, in_flight: &[i64]) {
         self.source.late.lock().unwrap().survey = Survey {
+            made: true,
             in_flight: in_flight.iter().map(|id| place(*id, *id)).collect(),
             up_to: None,
         };
@@ -427,4 +428,44 @@ async fn a_long_tick_finds_who_has_gone_meanwhile_and_sends_nothing_twice() {
     assert_eq!(rows, expected);
     assert_eq!((world.checkpoint(), world.remembered()), (1800, 0));
     assert_eq!(world.looks(), 3);
+}
+
+/// Rights that change between a look and a page must not turn "nobody has looked" into "nobody is there".
+#[tokio::test(start_paused = true)]
+async fn a_page_that_nobody_has_surveyed_proves_nothing_where_surveys_are_the_evidence() {
+    let world = World::with_rows(2);
+    world.sees(Sight {
+        surveys: true,
+        ..sight(3, &[])
+    });
+    let error = failed(world.tick().await);
+    assert!(
+        error.to_string().contains("next tick looks again"),
+        "{error}"
+    );
+    assert_eq!(world.store.take_writes(), []);
+    world.survey(&[]);
+    world.tick().await;
+    assert_eq!((world.hook().rows(), world.checkpoint()), (vec![1, 2], 2));
+}
+
+/// A backlog is within the bound, and only a window holds the checkpoint back: once that has passed,
+/// the same tick goes on without remembering.
+#[tokio::test(start_paused = true)]
+async fn a_long_backlog_is_remembered_no_longer_than_its_window() {
+    let world = World::with_rows(8);
+    let windowed = |second| Sight {
+        now: Some(at(second)),
+        window: Some(Duration::from_secs(5)),
+        ..sight(9, &[])
+    };
+    world.sees(windowed(0));
+    world.source.late.lock().unwrap().then = Some(windowed(6));
+    world
+        .hook()
+        .will((0..4).map(|_| Reply::AcknowledgeAfter(Duration::from_secs(3))));
+    world.tick().await;
+    assert_eq!(world.hook().rows(), (1..=8).collect::<Vec<_>>());
+    let passed = world.document().position().cloned();
+    assert!(passed >= Some(place(2, 2)), "{passed:?}");
 }

@@ -70,6 +70,8 @@ pub struct Seen {
 /// before the page was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
+    /// Somebody has looked.
+    pub made: bool,
     /// In order.
     pub in_flight: Vec<Position>,
     /// They are known up to here; `None`: for the whole page.
@@ -333,7 +335,11 @@ impl Sweep {
     /// A page of which this sweep can prove nothing. Where there are more and more of them, who stood in
     /// the way when it began may have gone, and rows may have come behind it.
     #[must_use]
-    pub fn is_beyond(&self, next: &Seen) -> bool {
+    pub fn is_helpless(&self, next: &Seen) -> bool {
+        !self.sight_is_clear() || !self.base.is_empty() || self.is_beyond(next)
+    }
+
+    fn is_beyond(&self, next: &Seen) -> bool {
         next.first.as_ref().is_some_and(|place| !self.covers(place))
     }
 

@@ -99,6 +99,7 @@ impl Reading<'_> {
         let mut sight = Sight {
             epoch: Some(clock.epoch()),
             now: Some(clock.now()),
+            surveys: judged.surveys(),
             ..Sight::default()
         };
         if !judged.plan.asks {

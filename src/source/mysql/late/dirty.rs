@@ -189,6 +189,7 @@ impl Surveyed {
             .map(|(place, _)| place)
             .collect();
         Survey {
+            made: true,
             in_flight: in_flight.into_iter().collect(),
             up_to: reached.filter(|_| !suffices),
         }
