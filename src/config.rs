@@ -16,6 +16,7 @@ mod schema;
 pub mod secret;
 mod settings;
 mod shape;
+mod sink;
 mod webhook;
 
 use std::num::NonZeroUsize;
@@ -30,10 +31,12 @@ pub use fingerprint::{definition, fingerprint};
 pub use parse::table_name;
 pub use schema::schema;
 pub use settings::{SettingError, Settings};
-pub use webhook::{Authorization, SinkConfig, WebhookConfig};
+pub use sink::{SinkConfig, Target};
+pub use webhook::{Authorization, WebhookConfig};
 
 use crate::azure::connection::ServiceEndpoint;
 use crate::model::late::Ordering;
+use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Scalar;
 
 /// One poller, ready to run.
@@ -43,8 +46,10 @@ pub struct Poller {
     pub name: String,
     pub source: SourceConfig,
     pub batch: Batch,
-    /// At least one; every one of them must acknowledge.
+    /// At least one.
     pub deliver: Vec<SinkConfig>,
+    pub commit: CommitPolicy,
+    pub poison: PoisonPolicy,
     pub lease: LeaseTimes,
     pub state: StateConfig,
 }

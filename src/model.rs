@@ -7,6 +7,7 @@ pub mod history;
 pub mod late;
 pub mod lease;
 pub mod page;
+pub mod policy;
 pub mod position;
 pub mod schema;
 pub mod state;

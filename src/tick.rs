@@ -28,11 +28,12 @@ use crate::model::definition::{SourceDefinition, SourceIdentity};
 use crate::model::envelope::Batch;
 use crate::model::late::{Ordering, Sweep};
 use crate::model::lease::AgeEvidence;
+use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Position;
 use crate::model::schema::SchemaChange;
 use crate::model::state::{Failure, StateDocument, Status};
 use crate::model::transitions::Then;
-use crate::sink::Sink;
+use crate::sink::Outlet;
 use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
 
@@ -70,7 +71,10 @@ pub struct Poller {
     pub batch: BatchLimits,
     pub lease: LeaseTimes,
     pub source: Arc<dyn Source>,
-    pub sinks: Vec<Arc<dyn Sink>>,
+    /// At least one.
+    pub sinks: Vec<Outlet>,
+    pub commit: CommitPolicy,
+    pub poison: PoisonPolicy,
     pub store: Arc<dyn StateStore>,
     /// Beside the documents, on the same back end.
     pub objects: Arc<dyn ObjectStore>,

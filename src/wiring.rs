@@ -8,9 +8,11 @@ use reqwest::Client;
 
 use crate::azure::Azure;
 use crate::clock::Clock;
-use crate::config::{App, Poller as PollerConfig, StateConfig, definition, fingerprint};
+use crate::config::{
+    App, Poller as PollerConfig, SinkConfig, StateConfig, Target, definition, fingerprint,
+};
 use crate::sink::webhook::ClientError;
-use crate::sink::{Sink, WebhookSink, webhook};
+use crate::sink::{Outlet, Sink, WebhookSink, webhook};
 use crate::source;
 use crate::store::key::KeyError;
 use crate::store::{BlobStore, FileStore, ObjectStore, SqlStore, StateStore, StoreKey};
@@ -34,10 +36,6 @@ impl Parts {
     }
 
     pub fn poller(&self, app: &App, config: &PollerConfig) -> Result<Poller, KeyError> {
-        let sink = |sink| -> Arc<dyn Sink> {
-            let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
-            Arc::new(WebhookSink::new(sink, client, &self.azure, clock))
-        };
         let (store, objects) = self.stores(&config.state);
         Ok(Poller {
             name: config.name.clone(),
@@ -51,13 +49,34 @@ impl Parts {
             batch: config.batch,
             lease: config.lease,
             source: source::open(&config.source, &self.azure),
-            sinks: config.deliver.iter().map(sink).collect(),
+            sinks: config
+                .deliver
+                .iter()
+                .map(|sink| self.outlet(sink))
+                .collect(),
+            commit: config.commit,
+            poison: config.poison,
             store,
             objects,
             state_key: StoreKey::state(&app.name, &config.name)?,
             birth_marker: StoreKey::birth_marker(&app.name, &config.name)?,
             clock: Arc::clone(&self.clock),
         })
+    }
+
+    fn outlet(&self, config: &SinkConfig) -> Outlet {
+        let SinkConfig { name, required, to } = config;
+        let clock = Arc::clone(&self.clock);
+        let sink: Arc<dyn Sink> = match to {
+            Target::Webhook(webhook) => {
+                let client = self.client.clone();
+                Arc::new(WebhookSink::new(name, webhook, client, &self.azure, clock))
+            }
+        };
+        Outlet {
+            sink,
+            required: *required,
+        }
     }
 
     #[must_use]

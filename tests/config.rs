@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use dbtick::config::{
     App, CleanUpHow, Connection, Deletes, Function, FunctionPollers, NullPolicy, Rows, Settings,
-    Start, StateConfig, Tombstones, schema,
+    SinkConfig, Start, StateConfig, Target, Tombstones, WebhookConfig, schema,
 };
 use dbtick::model::position::Scalar;
 use serde_json::{Value, json};
@@ -121,6 +121,12 @@ fn only(app: &App) -> &FunctionPollers {
     }
 }
 
+fn webhook_of(sink: &SinkConfig) -> &WebhookConfig {
+    match &sink.to {
+        Target::Webhook(webhook) => webhook,
+    }
+}
+
 /// Each expected text begins a fault at `orders/function.json: poller.`; there are no others.
 #[track_caller]
 fn check(changes: Value, expected: &[&str]) {
@@ -176,12 +182,13 @@ fn the_smallest_poller_gets_every_default() {
         panic!("{poller:?}");
     };
     assert_eq!(sink.name, "webhook");
+    let webhook = webhook_of(sink);
     assert_eq!(
-        sink.webhook.url.expose().as_str(),
+        webhook.url.expose().as_str(),
         "https://example.org/hook?code=canary"
     );
     assert_eq!(
-        (sink.webhook.timeout, sink.webhook.attempts),
+        (webhook.timeout, webhook.attempts),
         (Duration::from_secs(30), 3)
     );
     assert_eq!(app.function_timeout, Some(Duration::from_secs(300)));
@@ -242,7 +249,7 @@ fn every_key_reaches_the_poller() {
         .map(|sink| sink.name.as_str())
         .collect();
     assert_eq!(names, ["hook", "webhook-1"]);
-    let webhook = &poller.deliver[0].webhook;
+    let webhook = webhook_of(&poller.deliver[0]);
     assert_eq!(
         (webhook.timeout, webhook.attempts),
         (Duration::from_secs(10), 1)
@@ -313,16 +320,15 @@ fn faults_in_the_shape_are_all_reported_with_a_suggestion() {
         json!({
             "source": { "curser": "x", "cursor": null, "late_commits": "never", "start": "middle", "columns": "id" },
             "batch": { "maxRows": 5, "max_rows": 0 },
-            "deliver": [{ "webhook": { "url": 5, "format": "json" }, "required": true }, { "queue": {} }],
+            "deliver": [{ "webhook": { "url": 5, "format": "json" }, "require": true }, { "queue": {} }],
             "zebra": 1
         }),
         &[
             "batch.maxRows: is not a known key (did you mean max_rows?)",
             "batch.max_rows: is out of range: 0 (from 1 to 100000)",
-            "deliver[0].required: is not available in this version (remove the key)",
+            "deliver[0].require: is not a known key (did you mean required?)",
             "deliver[0].webhook.format: is not available in this version",
             "deliver[0].webhook.url: must be a string, not a number",
-            "deliver[1].webhook: is missing",
             "deliver[1].queue: is not available in this version",
             "source.cursor: is missing",
             "source.columns: must be an array of strings, not a string (The columns to deliver;",

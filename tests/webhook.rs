@@ -22,8 +22,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use dbtick::azure::Azure;
 use dbtick::clock::{Clock, SystemClock, Timestamp};
+use dbtick::config::WebhookConfig;
 use dbtick::config::secret::SecretUrl;
-use dbtick::config::{SinkConfig, WebhookConfig};
 use dbtick::model::envelope::{Batch, Fence};
 use dbtick::model::lease::FencingToken;
 use dbtick::model::page::{Op, PageWriter};
@@ -234,11 +234,9 @@ fn sink(port: u16, timeout: Duration, attempts: u32) -> WebhookSink {
 }
 
 fn open(webhook: WebhookConfig) -> WebhookSink {
-    let name = "hook".to_owned();
-    let config = SinkConfig { name, webhook };
     let azure = Azure::new(Arc::new(SystemClock)).unwrap();
     let clock = Arc::new(Striding::default());
-    WebhookSink::new(&config, client().unwrap(), &azure, clock)
+    WebhookSink::new("hook", &webhook, client().unwrap(), &azure, clock)
 }
 
 const PATIENT: Duration = Duration::from_secs(10);
@@ -257,7 +255,7 @@ async fn failure(script: Vec<Play>, attempts: u32) -> (DeliveryFailure, RawRecei
     let receiver = RawReceiver::playing(script).await;
     match deliver(&sink(receiver.port, PATIENT, attempts)).await {
         Verdict::Failed(failure) => (failure, receiver),
-        Verdict::Acknowledged => panic!("acknowledged"),
+        other => panic!("{other:?}"),
     }
 }
 

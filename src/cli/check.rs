@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{chain, fail, local_app, say};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{App, Function, Settings};
+use crate::config::{App, Function, Settings, Target};
 use crate::local::AppDirectory;
 use crate::local::app::Trigger;
 use crate::source::Grade;
@@ -82,7 +82,11 @@ impl Check {
                     Err(error) => lines.push(line(&config.name, Grade::Fail, "state", &error)),
                 }
                 for sink in &config.deliver {
-                    let text = format!("posts to {} (not called by check)", sink.webhook.url);
+                    let text = match &sink.to {
+                        Target::Webhook(webhook) => {
+                            format!("posts to {} (not called by check)", webhook.url)
+                        }
+                    };
                     lines.push(line(&config.name, Grade::Pass, &sink.name, &text));
                 }
             }

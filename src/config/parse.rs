@@ -7,11 +7,12 @@ mod connection;
 mod deletes;
 mod late;
 mod limits;
+mod policy;
+mod sinks;
 mod source;
 mod state;
 mod webhook;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub(super) use connection::named as named_connection;
 
 use super::fault::{Faults, Place};
 use super::settings::{SettingError, Settings};
-use super::{Poller, Rows, SinkConfig, human, raw};
+use super::{Poller, Rows, human, raw};
 
 /// Nothing that a poller waits for is longer; far beyond it, adding to a time would overflow.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -50,12 +51,16 @@ pub(super) fn poller(
         source,
         batch,
         deliver,
+        commit,
+        poison,
         lease,
         state,
     } = raw;
     let source = source::source(reader, &at.key("source"), source);
     let batch = reader.batch(&at.key("batch"), batch.unwrap_or_default());
-    let deliver = reader.sinks(&at.key("deliver"), deliver);
+    let deliver = sinks::sinks(reader, &at.key("deliver"), deliver);
+    let commit = policy::commit(reader, &at.key("commit"), commit, deliver.as_deref());
+    let poison = policy::poison(poison.unwrap_or_default());
     let lease = reader.lease(&at.key("lease"), lease.unwrap_or_default());
     let state = state::state(reader, &at.key("state"), state);
     if let (Some(state), Some(lease)) = (&state, &lease) {
@@ -66,6 +71,8 @@ pub(super) fn poller(
         source: source?,
         batch: batch?,
         deliver: deliver?,
+        commit: commit?,
+        poison,
         lease: lease?,
         state: state?,
     })
@@ -148,36 +155,6 @@ impl Reader<'_> {
             return None;
         }
         Some(duration)
-    }
-
-    fn sinks(&mut self, at: &Place, raw: Vec<raw::Sink>) -> Option<Vec<SinkConfig>> {
-        let several = raw.len() > 1;
-        let mut names = BTreeSet::new();
-        let sinks: Vec<Option<SinkConfig>> = raw
-            .into_iter()
-            .enumerate()
-            .map(|(index, raw::Sink { name, webhook })| {
-                let at = at.index(index);
-                let fallback = if several {
-                    format!("webhook-{index}")
-                } else {
-                    "webhook".to_owned()
-                };
-                let name = self.name(&at, name.as_deref(), &fallback);
-                let fresh = name.as_ref().is_none_or(|name| names.insert(name.clone()));
-                if !fresh {
-                    let problem = "another receiver of this poller has the same name";
-                    self.faults
-                        .add(&at.key("name"), problem, "give each its own name");
-                }
-                let webhook = webhook::webhook(self, &at.key("webhook"), webhook);
-                Some(SinkConfig {
-                    name: name.filter(|_| fresh)?,
-                    webhook: webhook?,
-                })
-            })
-            .collect();
-        sinks.into_iter().collect()
     }
 }
 

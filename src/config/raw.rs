@@ -46,9 +46,12 @@ pub(super) struct Poller {
     /// Where the rows come from: connection, table or query, cursor and key.
     pub(super) source: Source,
     pub(super) batch: Option<Batch>,
-    /// Who receives the rows; every one of them must acknowledge.
+    /// Who receives the rows.
     #[schemars(length(min = 1))]
     pub(super) deliver: Vec<Sink>,
+    /// Whose acknowledgement moves the checkpoint; `required` unless told.
+    pub(super) commit: Option<Commit>,
+    pub(super) poison: Option<Poison>,
     pub(super) lease: Option<Lease>,
     pub(super) state: Option<State>,
 }
@@ -279,14 +282,64 @@ pub(super) struct Batch {
     pub(super) max_wait: Option<String>,
 }
 
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum Commit {
+    Word(CommitWord),
+    Quorum(Quorum),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum CommitWord {
+    /// That of every receiver.
+    All,
+    /// That of every receiver which is required.
+    Required,
+}
+
+/// That of so many receivers, whichever they are.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Quorum {
+    #[schemars(range(min = 1, max = 100))]
+    pub(super) quorum: u32,
+}
+
+/// What happens to rows that a receiver never takes.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Poison {
+    /// Failed ticks in a row at the same row before it is looked for; 5 unless told.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(super) attempts: Option<u32>,
+    /// `quarantine` unless told.
+    pub(super) then: Option<Poisoned>,
+    /// Of a thousand rows, so many may be set aside; more are taken for the receiver's fault, and
+    /// the poller stays where it is. 10 unless told.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(super) most: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Poisoned {
+    /// The row is kept aside, with the reason, and the others go on.
+    Quarantine,
+    /// Nothing behind the row goes on.
+    Block,
+}
+
 /// One receiver.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct Sink {
-    /// Unique in the poller; `webhook` unless told, with an index where there are several.
+    /// Unique in the poller; its kind unless told, with an index where there are several.
     pub(super) name: Option<String>,
+    /// Whether the checkpoint waits for it; true unless told.
+    pub(super) required: Option<bool>,
     /// The URL to which batches are posted; a 2xx answer acknowledges.
-    pub(super) webhook: Webhook,
+    pub(super) webhook: Option<Webhook>,
 }
 
 /// Batches are posted to a URL; a 2xx answer acknowledges.

@@ -12,12 +12,6 @@ use crate::model::envelope::Envelope;
 use super::secret::{SecretUrl, SigningKey};
 
 #[derive(Debug, Clone)]
-pub struct SinkConfig {
-    pub name: String,
-    pub webhook: WebhookConfig,
-}
-
-#[derive(Debug, Clone)]
 pub struct WebhookConfig {
     pub url: SecretUrl,
     /// One attempt, from connect to the last byte of the answer.

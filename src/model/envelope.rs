@@ -8,7 +8,7 @@ mod debezium;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -51,7 +51,10 @@ pub struct Batch {
     pub event_ids: Vec<EventId>,
     /// In the native envelope.
     pub body: Bytes,
-    poller: String,
+    /// A `traceparent` of W3C, for receivers that follow traces.
+    pub trace: Option<Arc<str>>,
+    poller: Arc<str>,
+    types: Arc<serde_json::Map<String, serde_json::Value>>,
     places: Vec<EventPlace>,
     cloudevents: OnceLock<Bytes>,
     debezium: OnceLock<Bytes>,
@@ -72,8 +75,19 @@ struct Encoded<'a> {
     id: EventId,
     op: Op,
     json: &'a [u8],
-    key: &'a [u8],
-    data: &'a [u8],
+    /// Inside the JSON.
+    key: Range<usize>,
+    data: Range<usize>,
+}
+
+impl<'a> Encoded<'a> {
+    fn key(&self) -> &'a [u8] {
+        &self.json[self.key.clone()]
+    }
+
+    fn data(&self) -> &'a [u8] {
+        &self.json[self.data.clone()]
+    }
 }
 
 #[derive(Serialize)]
@@ -83,7 +97,7 @@ struct Head<'a> {
     batch_id: &'a str,
     attempt: u32,
     fence: Fence,
-    types: serde_json::Map<String, serde_json::Value>,
+    types: &'a serde_json::Map<String, serde_json::Value>,
 }
 
 impl Batch {
@@ -95,35 +109,67 @@ impl Batch {
         fence: Fence,
         attempt: u32,
     ) -> Self {
-        let id = BatchId::of(poller, page);
-        let head = Head {
+        let types = types
+            .iter()
+            .map(|(column, name)| (column.clone(), name.as_str().into()))
+            .collect();
+        let events = page.events().iter().map(|event| Encoded {
+            id: event.id,
+            op: event.op,
+            json: page.json(event),
+            key: event.key.clone(),
+            data: event.data.clone(),
+        });
+        Self::of(poller.into(), Arc::new(types), None, events, fence, attempt)
+    }
+
+    /// Some of its events as a batch of their own. `range` is not empty.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>, fence: Fence) -> Self {
+        Self::of(
+            Arc::clone(&self.poller),
+            Arc::clone(&self.types),
+            self.trace.clone(),
+            self.events().skip(range.start).take(range.len()),
+            fence,
+            self.attempt,
+        )
+    }
+
+    fn of<'a>(
+        poller: Arc<str>,
+        types: Arc<serde_json::Map<String, serde_json::Value>>,
+        trace: Option<Arc<str>>,
+        events: impl Iterator<Item = Encoded<'a>> + Clone,
+        fence: Fence,
+        attempt: u32,
+    ) -> Self {
+        let event_ids: Vec<_> = events.clone().map(|event| event.id).collect();
+        let id = BatchId::of(&poller, &event_ids);
+        let mut body = opened(&Head {
             version: ENVELOPE_VERSION,
-            poller,
+            poller: &poller,
             batch_id: &id.0,
             attempt,
             fence,
-            types: types
-                .iter()
-                .map(|(column, name)| (column.clone(), name.as_str().into()))
-                .collect(),
-        };
-        let mut body = opened(&head);
-        let events: usize = page.events().iter().map(|e| page.json(e).len() + 1).sum();
-        body.reserve_exact(events + 16);
+            types: &types,
+        });
+        let bytes: usize = events.clone().map(|event| event.json.len() + 1).sum();
+        body.reserve_exact(bytes + 16);
         body.extend_from_slice(b",\"events\":[");
-        let mut places = Vec::with_capacity(page.len());
-        for (index, event) in page.events().iter().enumerate() {
+        let mut places = Vec::with_capacity(event_ids.len());
+        for (index, event) in events.enumerate() {
             if index > 0 {
                 body.push(b',');
             }
             let start = body.len();
-            body.extend_from_slice(page.json(event));
+            body.extend_from_slice(event.json);
             places.push(EventPlace {
                 op: event.op,
                 start,
                 end: body.len(),
-                key: event.key.clone(),
-                data: event.data.clone(),
+                key: event.key,
+                data: event.data,
             });
         }
         body.extend_from_slice(b"]}");
@@ -131,13 +177,37 @@ impl Batch {
             id,
             fence,
             attempt,
-            event_ids: page.events().iter().map(|event| event.id).collect(),
+            event_ids,
             body: body.into(),
-            poller: poller.to_owned(),
+            trace,
+            poller,
+            types,
             places,
             cloudevents: OnceLock::new(),
             debezium: OnceLock::new(),
         }
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.event_ids.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.event_ids.is_empty()
+    }
+
+    #[must_use]
+    pub fn poller(&self) -> &str {
+        &self.poller
+    }
+
+    /// The JSON object of each event, as in the body, in order.
+    pub fn events_json(&self) -> impl Iterator<Item = &[u8]> {
+        self.places
+            .iter()
+            .map(|place| &self.body[place.start..place.end])
     }
 
     /// Made once, however many sinks ask for it.
@@ -150,17 +220,17 @@ impl Batch {
         }
     }
 
-    fn events(&self) -> impl Iterator<Item = Encoded<'_>> {
-        self.places.iter().zip(&self.event_ids).map(|(place, id)| {
-            let json = &self.body[place.start..place.end];
-            Encoded {
+    fn events(&self) -> impl Iterator<Item = Encoded<'_>> + Clone {
+        self.places
+            .iter()
+            .zip(&self.event_ids)
+            .map(|(place, id)| Encoded {
                 id: *id,
                 op: place.op,
-                json,
-                key: &json[place.key.clone()],
-                data: &json[place.data.clone()],
-            }
-        })
+                json: &self.body[place.start..place.end],
+                key: place.key.clone(),
+                data: place.data.clone(),
+            })
     }
 }
 
@@ -183,12 +253,12 @@ fn opened(object: &impl Serialize) -> Vec<u8> {
 }
 
 impl BatchId {
-    fn of(poller: &str, page: &Page) -> Self {
+    fn of(poller: &str, events: &[EventId]) -> Self {
         let mut hash = Sha256::new();
         hash.update((poller.len() as u64).to_le_bytes());
         hash.update(poller.as_bytes());
-        for event in page.events() {
-            hash.update(event.id.as_bytes());
+        for id in events {
+            hash.update(id.as_bytes());
         }
         Self(format!("batch_{}", HEXLOWER.encode(&hash.finalize()[..16])))
     }

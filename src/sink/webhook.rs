@@ -16,12 +16,12 @@ use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
 
-use super::{DeliveryFailure, Sink, Verdict, retry_after, signature};
+use super::{DeliveryFailure, FailureKind, Sink, Verdict, retry_after, signature};
 use crate::azure::Azure;
 use crate::azure::identity::{Credential, IdentityError};
 use crate::clock::Clock;
 use crate::config::secret::Secret;
-use crate::config::{Authorization, SinkConfig, WebhookConfig};
+use crate::config::{Authorization, WebhookConfig};
 use crate::model::envelope::Batch;
 
 use client::RefusedAddress;
@@ -53,8 +53,14 @@ enum Authorize {
 
 impl WebhookSink {
     #[must_use]
-    pub fn new(config: &SinkConfig, client: Client, azure: &Azure, clock: Arc<dyn Clock>) -> Self {
-        let authorize = match &config.webhook.authorization {
+    pub fn new(
+        name: &str,
+        config: &WebhookConfig,
+        client: Client,
+        azure: &Azure,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let authorize = match &config.authorization {
             None => Authorize::Not,
             Some(Authorization::Bearer(value)) => Authorize::With(value.clone()),
             Some(Authorization::Entra { identity, scope }) => {
@@ -62,9 +68,9 @@ impl WebhookSink {
             }
         };
         Self {
-            name: config.name.clone(),
-            config: config.webhook.clone(),
-            client: client::of(&config.webhook, client),
+            name: name.to_owned(),
+            config: config.clone(),
+            client: client::of(config, client),
             authorize,
             clock,
         }
@@ -74,7 +80,10 @@ impl WebhookSink {
         let config = &self.config;
         let client = match &self.client {
             Ok(client) => client,
-            Err(error) => return give_up(format!("nothing was sent to {}: {error}", config.url)),
+            Err(error) => {
+                let reason = format!("nothing was sent to {}: {error}", config.url);
+                return give_up(FailureKind::Refused, reason);
+            }
         };
         let mut request = client
             .post(config.url.expose().clone())
@@ -115,21 +124,17 @@ impl WebhookSink {
         let header = Secret::new(token.expose()).bearer();
         header.map(Some).ok_or_else(|| {
             let url = &self.config.url;
-            give_up(format!(
-                "nothing was sent to {url}: the token is not one word"
-            ))
+            let reason = format!("nothing was sent to {url}: the token is not one word");
+            give_up(FailureKind::Refused, reason)
         })
     }
 
     fn judge_identity(&self, error: &IdentityError) -> Attempt {
-        let failure = DeliveryFailure {
-            reason: format!("nothing was sent to {}: {error}", self.config.url),
-            not_before: None,
-        };
+        let reason = format!("nothing was sent to {}: {error}", self.config.url);
         if error.is_passing() {
-            Attempt::TryAgain(failure)
+            Attempt::TryAgain(DeliveryFailure::new(FailureKind::Passing, reason))
         } else {
-            Attempt::GiveUp(failure)
+            give_up(FailureKind::Refused, reason)
         }
     }
 
@@ -151,6 +156,7 @@ impl WebhookSink {
         }
         let failure = DeliveryFailure {
             reason: format!("{} answered {status}{}", self.config.url, hint(status)),
+            kind: kind(status),
             not_before,
         };
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
@@ -163,18 +169,19 @@ impl WebhookSink {
     fn judge_error(&self, error: &reqwest::Error) -> Attempt {
         let url = &self.config.url;
         if let Some(refused) = find::<RefusedAddress>(error) {
-            give_up(format!("{url} is not connected to: {refused}"))
+            let reason = format!("{url} is not connected to: {refused}");
+            give_up(FailureKind::Refused, reason)
         } else if error.is_connect() {
-            Attempt::TryAgain(DeliveryFailure {
-                reason: format!("{url} cannot be reached: {}", root_cause(error)),
-                not_before: None,
-            })
+            let reason = format!("{url} cannot be reached: {}", root_cause(error));
+            Attempt::TryAgain(DeliveryFailure::new(FailureKind::Passing, reason))
         } else if error.is_timeout() {
             let limit = self.config.timeout;
-            give_up(format!("{url} did not answer within {limit:?}"))
+            let reason = format!("{url} did not answer within {limit:?}");
+            give_up(FailureKind::Passing, reason)
         } else {
             let cause = root_cause(error);
-            give_up(format!("the exchange with {url} was cut off: {cause}"))
+            let reason = format!("the exchange with {url} was cut off: {cause}");
+            give_up(FailureKind::Passing, reason)
         }
     }
 
@@ -192,11 +199,19 @@ enum Attempt {
     GiveUp(DeliveryFailure),
 }
 
-fn give_up(reason: String) -> Attempt {
-    Attempt::GiveUp(DeliveryFailure {
-        reason,
-        not_before: None,
-    })
+fn give_up(kind: FailureKind, reason: String) -> Attempt {
+    Attempt::GiveUp(DeliveryFailure::new(kind, reason))
+}
+
+fn kind(status: StatusCode) -> FailureKind {
+    match status.as_u16() {
+        408 | 429 | 503 => FailureKind::Passing,
+        500.. => FailureKind::Broken,
+        410 => FailureKind::Gone,
+        413 => FailureKind::TooLarge,
+        400 | 415 | 422 => FailureKind::Rejected,
+        _ => FailureKind::Refused,
+    }
 }
 
 #[async_trait]

@@ -7,7 +7,7 @@ use super::Poller;
 use super::budget::Budget;
 use super::keeper::Receipt;
 use crate::model::envelope::Batch;
-use crate::sink::{DeliveryFailure, Verdict};
+use crate::sink::{DeliveryFailure, FailureKind, Outlet, Verdict};
 
 /// The sink that stood in the way, and why.
 #[derive(Debug)]
@@ -22,16 +22,23 @@ pub(super) async fn deliver(
     batch: &Batch,
     budget: &Budget,
 ) -> Result<Receipt, NotDelivered> {
-    let attempts = poller.sinks.iter().map(|sink| async move {
+    let attempts = poller.sinks.iter().map(|Outlet { sink, .. }| async move {
         let verdict = match timeout_at(budget.abandon_at(), sink.deliver(batch)).await {
             Ok(verdict) => verdict,
-            Err(_) => Verdict::Failed(DeliveryFailure {
-                reason: "no answer before the time budget of the invocation was spent".to_owned(),
-                not_before: None,
-            }),
+            Err(_) => Verdict::Failed(DeliveryFailure::new(
+                FailureKind::Passing,
+                "no answer before the time budget of the invocation was spent",
+            )),
         };
         match verdict {
             Verdict::Acknowledged => Ok(()),
+            Verdict::Partly(unaccepted) => Err(NotDelivered {
+                sink: sink.name().to_owned(),
+                failure: DeliveryFailure::new(
+                    FailureKind::Rejected,
+                    format!("{} events were not accepted", unaccepted.len()),
+                ),
+            }),
             Verdict::Failed(failure) => Err(NotDelivered {
                 sink: sink.name().to_owned(),
                 failure,
@@ -42,10 +49,7 @@ pub(super) async fn deliver(
     if verdicts.is_empty() {
         return Err(NotDelivered {
             sink: "(none)".to_owned(),
-            failure: DeliveryFailure {
-                reason: "there is no sink to deliver to".to_owned(),
-                not_before: None,
-            },
+            failure: DeliveryFailure::new(FailureKind::Refused, "there is no sink to deliver to"),
         });
     }
     for verdict in verdicts {

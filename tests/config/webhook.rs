@@ -5,7 +5,7 @@ use dbtick::model::address::Network;
 use dbtick::model::envelope::Envelope;
 use serde_json::{Value, json};
 
-use crate::{World, only, poller};
+use crate::{World, only, poller, webhook_of};
 
 const KEY: &str = "whsec_Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5";
 
@@ -25,7 +25,7 @@ fn world(webhook: Value) -> World {
 #[track_caller]
 fn accepted(world: &World) -> WebhookConfig {
     assert_eq!(world.faults(), [""; 0]);
-    only(&world.load()).pollers[0].deliver[0].webhook.clone()
+    webhook_of(&only(&world.load()).pollers[0].deliver[0]).clone()
 }
 
 /// The expected text begins the only fault, which shows no value of a setting.

@@ -21,9 +21,10 @@ use dbtick::config::{
 use dbtick::model::envelope::Batch;
 use dbtick::model::late::{Sight, Witness};
 use dbtick::model::page::PageWriter;
+use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::{Position, Scalar};
 use dbtick::model::state::StateDocument;
-use dbtick::sink::{Sink, Verdict};
+use dbtick::sink::{Outlet, Sink, Verdict};
 use dbtick::source::{Description, ReadPage, Source, SourceError};
 use dbtick::store::{
     Deleted, Loaded, MemoryStore, ObjectStore, StateStore, StoreError, StoreKey, Swap, Tag,
@@ -148,7 +149,9 @@ impl World {
                 margin: MARGIN,
             },
             source: self.source.clone(),
-            sinks: vec![self.sink.clone()],
+            sinks: vec![Outlet::required(self.sink.clone())],
+            commit: CommitPolicy::default(),
+            poison: PoisonPolicy::default(),
             store: self.store.clone(),
             objects: self.objects.clone(),
             state_key: state_key(),

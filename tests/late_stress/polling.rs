@@ -12,9 +12,10 @@ use dbtick::config::{definition, fingerprint};
 use dbtick::model::envelope::Batch;
 use dbtick::model::late::Protected;
 use dbtick::model::page::EventId;
+use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::Position;
 use dbtick::model::state::StateDocument;
-use dbtick::sink::{Sink, Verdict};
+use dbtick::sink::{Outlet, Sink, Verdict};
 use dbtick::store::{MemoryStore, StateStore, StoreKey};
 use dbtick::tick::budget::Budget;
 use dbtick::tick::report::{Outcome, TickReport};
@@ -135,7 +136,9 @@ impl Polling {
                 margin: Duration::from_secs(5),
             },
             source,
-            sinks: vec![receiver.clone()],
+            sinks: vec![Outlet::required(receiver.clone())],
+            commit: CommitPolicy::default(),
+            poison: PoisonPolicy::default(),
             store: store.clone(),
             objects: store.clone(),
             state_key: StoreKey::state("stress", shape.name).unwrap(),

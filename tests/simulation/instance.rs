@@ -9,7 +9,8 @@ use chrono::TimeDelta;
 use dbtick::clock::{Clock, Timestamp};
 use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
 use dbtick::model::definition::SourceDefinition;
-use dbtick::sink::Sink;
+use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
+use dbtick::sink::Outlet;
 use dbtick::store::StoreKey;
 use dbtick::tick::budget::Budget;
 use dbtick::tick::{Poller, tick};
@@ -91,12 +92,12 @@ async fn one_tick(world: Arc<World>, poller: Arc<Poller>) {
 }
 
 pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
-    let sink = |index| -> Arc<dyn Sink> {
-        Arc::new(SimSink {
+    let sink = |index| {
+        Outlet::required(Arc::new(SimSink {
             world: world.clone(),
             name: format!("sink-{index}"),
             index,
-        })
+        }))
     };
     let skew = if world.fault(|odds| odds.clock_skewed) {
         let range = TimeDelta::from_std(world.draw_time(MOST_SKEW * 2)).unwrap();
@@ -125,6 +126,8 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
             process: world.draw(u64::MAX),
         }),
         sinks: (0..world.layout.sinks).map(sink).collect(),
+        commit: CommitPolicy::default(),
+        poison: PoisonPolicy::default(),
         store: Arc::new(SimStore {
             world: world.clone(),
         }),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::TimeDelta;
 use dbtick::model::envelope::{Batch, Fence};
-use dbtick::sink::{DeliveryFailure, Sink, Verdict};
+use dbtick::sink::{DeliveryFailure, FailureKind, Sink, Verdict};
 use serde::Deserialize;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -189,8 +189,8 @@ impl SimSink {
             self.world.now() + TimeDelta::from_std(time).unwrap()
         });
         Verdict::Failed(DeliveryFailure {
-            reason: reason.to_owned(),
             not_before: wait,
+            ..DeliveryFailure::new(FailureKind::Passing, reason)
         })
     }
 

@@ -17,11 +17,12 @@ use dbtick::model::definition::SourceDefinition;
 use dbtick::model::envelope::{Batch, Fence};
 use dbtick::model::late::{Ordering, Sight, Survey, Witness};
 use dbtick::model::page::{Op, PageWriter, Taken};
+use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::{Position, Scalar};
 use dbtick::model::schema::Schema;
 use dbtick::model::state::StateDocument;
 use dbtick::model::transitions::{Action, Applied, Operator, Order, apply};
-use dbtick::sink::{DeliveryFailure, Sink, Verdict};
+use dbtick::sink::{DeliveryFailure, FailureKind, Outlet, Sink, Verdict};
 use dbtick::source::{Description, ReadPage, Source, SourceError, Types};
 use dbtick::store::{Deleted, Loaded, MemoryStore, StateStore, StoreError, StoreKey, Swap, Tag};
 use dbtick::tick::budget::Budget;
@@ -108,8 +109,10 @@ impl World {
             sinks: self
                 .sinks
                 .iter()
-                .map(|s| s.clone() as Arc<dyn Sink>)
+                .map(|sink| Outlet::required(sink.clone()))
                 .collect(),
+            commit: CommitPolicy::default(),
+            poison: PoisonPolicy::default(),
             store: self.store.clone(),
             objects: self.objects.clone(),
             state_key: state_key(),
@@ -752,8 +755,8 @@ impl Sink for Receiver {
         let reply = self.script.lock().unwrap().pop_front();
         let failed = |not_before| {
             Verdict::Failed(DeliveryFailure {
-                reason: "503".to_owned(),
                 not_before,
+                ..DeliveryFailure::new(FailureKind::Passing, "503")
             })
         };
         let verdict = match reply.unwrap_or(Reply::Acknowledge) {

@@ -86,7 +86,7 @@ fn authority(path: &Path) -> Vec<Certificate> {
 async fn failure(config: WebhookConfig) -> DeliveryFailure {
     match deliver(&open(config)).await {
         Verdict::Failed(failure) => failure,
-        Verdict::Acknowledged => panic!("acknowledged"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -62,7 +62,12 @@ fn table() -> Vec<(Value, bool)> {
         (with("", "bindings", json!({})), false),
         (with("/poller", "name", json!("x")), true),
         (with("/poller", "name", json!(null)), false),
-        (with("/poller", "commit", json!("all")), false),
+        (with("/poller", "commit", json!("all")), true),
+        (with("/poller", "commit", json!({ "quorum": 2 })), true),
+        (with("/poller", "commit", json!({ "quorum": 0 })), false),
+        (with("/poller", "commit", json!("most")), false),
+        (with("/poller", "poison", json!({ "then": "block" })), true),
+        (with("/poller", "poison", json!({ "attempts": 0 })), false),
         (with("/poller", "batch", json!({})), true),
         (with("/poller", "batch", json!(null)), false),
         (
@@ -91,7 +96,7 @@ fn table() -> Vec<(Value, bool)> {
         ),
         (with("/poller", "deliver", json!([])), false),
         (with("/poller", "deliver", json!({})), false),
-        (with("/poller", "deliver", json!([{}])), false),
+        (with("/poller", "deliver", json!([{}])), true),
         (
             with(
                 "/poller",

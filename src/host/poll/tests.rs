@@ -9,6 +9,7 @@ use crate::config::{App, Batch, LeaseTimes, Settings, Start};
 use crate::model::definition::SourceDefinition;
 use crate::model::late::Survey;
 use crate::model::page::PageWriter;
+use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::Schema;
 use crate::source::{Description, ReadPage, Source, SourceError};
@@ -93,6 +94,8 @@ fn poller(name: &str, source: impl Source + 'static) -> Poller {
         },
         source: Arc::new(source),
         sinks: Vec::new(),
+        commit: CommitPolicy::default(),
+        poison: PoisonPolicy::default(),
         store: Arc::new(MemoryStore::new()),
         state_key: StoreKey::state("app", name).unwrap(),
         birth_marker: StoreKey::birth_marker("app", name).unwrap(),

@@ -43,7 +43,7 @@ pub(super) fn encode(batch: &Batch) -> Bytes {
                 Op::Upsert => "dbtick.row.upsert",
                 Op::Delete => "dbtick.row.delete",
             },
-            subject: String::from_utf8_lossy(event.key),
+            subject: String::from_utf8_lossy(event.key()),
             datacontenttype: "application/json",
             poller: &batch.poller,
             batchid: batch.id.as_str(),

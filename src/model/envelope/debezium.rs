@@ -38,14 +38,14 @@ pub(super) fn encode(batch: &Batch) -> Bytes {
             out.push(b',');
         }
         let (before, after, op): (&[u8], &[u8], &[u8]) = match event.op {
-            Op::Upsert => (b"null", event.data, b"u"),
-            Op::Delete => (event.key, b"null", b"d"),
+            Op::Upsert => (b"null", event.data(), b"u"),
+            Op::Delete => (event.key(), b"null", b"d"),
         };
         for part in [
             b"{\"id\":\"".as_slice(),
             event.id.to_string().as_bytes(),
             b"\",\"key\":",
-            event.key,
+            event.key(),
             b",\"payload\":{\"before\":",
             before,
             b",\"after\":",

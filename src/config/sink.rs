@@ -1,0 +1,17 @@
+//! A receiver of rows, as it is configured.
+
+use super::webhook::WebhookConfig;
+
+#[derive(Debug, Clone)]
+pub struct SinkConfig {
+    /// Unique in its poller.
+    pub name: String,
+    /// Whether rows wait for it; which of them count is told by the poller's `commit`.
+    pub required: bool,
+    pub to: Target,
+}
+
+#[derive(Debug, Clone)]
+pub enum Target {
+    Webhook(WebhookConfig),
+}
