@@ -9,6 +9,8 @@ pub mod lease;
 pub mod page;
 pub mod policy;
 pub mod position;
+pub mod quarantine;
 pub mod schema;
+pub mod sinks;
 pub mod state;
 pub mod transitions;

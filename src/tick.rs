@@ -5,33 +5,39 @@
 
 mod birth;
 pub mod budget;
+mod catch_up;
 mod clean_up;
 mod deliver;
+mod hand_over;
 mod keeper;
 mod memory;
 pub mod operate;
 mod preview;
+mod quarantine;
 mod reading;
 pub mod report;
 mod settling;
 mod sweeping;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join;
 use tokio::time::Instant;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
 use crate::model::definition::{SourceDefinition, SourceIdentity};
 use crate::model::envelope::Batch;
 use crate::model::late::{Ordering, Sweep};
 use crate::model::lease::AgeEvidence;
+use crate::model::page::Page;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Position;
 use crate::model::schema::SchemaChange;
-use crate::model::state::{Failure, StateDocument, Status};
+use crate::model::sinks::{self, SinksDiffer};
+use crate::model::state::{StateDocument, Status};
 use crate::model::transitions::Then;
 use crate::sink::Outlet;
 use crate::source::Source;
@@ -42,11 +48,12 @@ pub use preview::Whereabouts;
 use birth::{first_standing, leave_birth_marker};
 use budget::Budget;
 use clean_up::clean_up;
-use deliver::{NotDelivered, deliver};
+use deliver::{Delivered, NotDelivered, deliver};
+use hand_over::Dispatch;
 use keeper::{Claimed, Keeper, Lease, Standing, claim};
 use memory::Memory;
 use reading::load_document;
-use report::{ClockSkew, LateReport, Outcome, Tally, TickError, TickReport};
+use report::{Behind, ClockSkew, LateReport, Outcome, Tally, TickError, TickReport};
 use settling::{Again, Remembering, look_again, proven, settle_idle, what_to_remember};
 use sweeping::{Next, Unsent, read_after, read_behind};
 
@@ -84,6 +91,13 @@ pub struct Poller {
 }
 
 impl Poller {
+    /// In the order of the configuration.
+    #[must_use]
+    pub fn sink_names(&self) -> Vec<String> {
+        let names = self.sinks.iter().map(|outlet| outlet.sink.name());
+        names.map(str::to_owned).collect()
+    }
+
     /// The source as it is configured.
     #[must_use]
     pub fn identity(&self) -> SourceIdentity {
@@ -94,10 +108,30 @@ impl Poller {
     }
 }
 
-pub async fn tick(poller: &Poller, budget: Budget) -> TickReport {
+/// What the caller of a tick knows.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub budget: Budget,
+    /// A `traceparent` of W3C, for receivers that follow traces.
+    pub trace: Option<Arc<str>>,
+    /// The host repeats a tick that has failed, by a policy of its own (D10).
+    pub repeated: bool,
+}
+
+impl From<Budget> for Call {
+    fn from(budget: Budget) -> Self {
+        Self {
+            budget,
+            trace: None,
+            repeated: false,
+        }
+    }
+}
+
+pub async fn tick(poller: &Poller, call: impl Into<Call>) -> TickReport {
     let started = poller.clock.monotonic();
     let mut progress = Progress::default();
-    let result = run(poller, budget, &mut progress).await;
+    let result = run(poller, &call.into(), &mut progress).await;
     let took = poller.clock.monotonic() - started;
     TickReport {
         poller: poller.name.clone(),
@@ -109,6 +143,7 @@ pub async fn tick(poller: &Poller, budget: Budget) -> TickReport {
         schema_changes: progress.schema_changes,
         late: progress.late,
         rewound: progress.rewound,
+        behind: progress.behind,
     }
 }
 
@@ -121,30 +156,29 @@ struct Progress {
     schema_changes: Vec<SchemaChange>,
     late: LateReport,
     rewound: Option<String>,
+    behind: Vec<Behind>,
 }
 
 impl Progress {
     fn stands(&mut self, document: &StateDocument, sweep: &Sweep) {
         self.checkpoint = document.position().cloned();
         self.late = LateReport::of(document, sweep.sight());
+        self.behind = Behind::all(document);
     }
 
-    fn committed(&mut self, document: &StateDocument, sweep: &Sweep, batch: &Batch) {
+    fn committed(&mut self, document: &StateDocument, sweep: &Sweep, batch: &Batch, rows: usize) {
         self.tally.batches += 1;
-        self.tally.rows += batch.event_ids.len() as u64;
+        self.tally.rows += rows as u64;
         self.tally.bytes += batch.body.len() as u64;
         self.stands(document, sweep);
     }
 }
 
-async fn run(
-    poller: &Poller,
-    budget: Budget,
-    progress: &mut Progress,
-) -> Result<Outcome, TickError> {
+async fn run(poller: &Poller, call: &Call, progress: &mut Progress) -> Result<Outcome, TickError> {
+    let budget = &call.budget;
     let standing = match load_document(poller).await? {
         Some(standing) => standing,
-        None => match first_standing(poller, &budget, &mut progress.tally.writes).await? {
+        None => match first_standing(poller, budget, &mut progress.tally.writes).await? {
             Some(standing) => standing,
             None => return Ok(Outcome::Started),
         },
@@ -155,22 +189,28 @@ async fn run(
         return Ok(outcome);
     }
     let (standing, sweep) =
-        sweeping::begin(poller, standing, &budget, &mut progress.rewound).await?;
+        sweeping::begin(poller, standing, budget, &mut progress.rewound).await?;
     let document = &standing.document;
     progress.stands(document, &sweep);
+    if catch_up::comes_first(poller, document) {
+        return only_catch_up(poller, standing, call, progress).await;
+    }
     let memory = Memory::load(poller, document, sweep.start()).await?;
-    let first = read_behind(poller, document, &sweep, &memory, sweep.start(), &budget).await?;
+    let first = read_behind(poller, document, &sweep, &memory, sweep.start(), budget).await?;
     let first = match first {
         Next::Rows(first) => *first,
+        Next::End { held, .. } if catch_up::is_due(poller, document) => {
+            progress.late.held(held);
+            return only_catch_up(poller, standing, call, progress).await;
+        }
         Next::End { seen, held } => {
             progress.late.held(held);
-            return settle_idle(poller, standing, sweep, &seen, held, &budget, progress).await;
+            return settle_idle(poller, standing, sweep, &seen, held, budget, progress).await;
         }
     };
-    let keeper = match claim(poller, standing).await? {
-        Claimed::Mine(keeper) => keeper,
-        Claimed::Elsewhere(owner) => return Ok(Outcome::HeldElsewhere { owner }),
-        Claimed::Paused => return Ok(Outcome::Paused),
+    let keeper = match claimed(poller, standing).await? {
+        Ok(keeper) => keeper,
+        Err(outcome) => return Ok(outcome),
     };
     let work = Work {
         looked: poller.clock.monotonic(),
@@ -178,7 +218,43 @@ async fn run(
         memory,
         unsent: first,
     };
-    drain(poller, keeper, work, budget, progress).await
+    drain(poller, keeper, work, call, progress).await
+}
+
+/// The lease, or why there is nothing to do.
+async fn claimed(
+    poller: &Poller,
+    standing: Standing,
+) -> Result<Result<Box<Keeper<'_>>, Outcome>, TickError> {
+    Ok(match claim(poller, standing).await? {
+        Claimed::Mine(keeper) => Ok(keeper),
+        Claimed::Elsewhere(owner) => Err(Outcome::HeldElsewhere { owner }),
+        Claimed::Paused => Err(Outcome::Paused),
+    })
+}
+
+/// Nothing is new, or nothing new may go out before a sink has come to where the others are.
+async fn only_catch_up(
+    poller: &Poller,
+    standing: Standing,
+    call: &Call,
+    progress: &mut Progress,
+) -> Result<Outcome, TickError> {
+    let keeper = match claimed(poller, standing).await? {
+        Ok(keeper) => keeper,
+        Err(outcome) => return Ok(outcome),
+    };
+    let document = keeper.document().clone();
+    let mut writes = 0;
+    let body = async |lease: Lease| {
+        let document = catch_up::all(poller, call, &lease, document, progress).await;
+        lease.release().await;
+        progress.behind = Behind::all(&document);
+        catch_up::outcome(poller, &document)
+    };
+    let result = keeper.hold(&mut writes, body).await;
+    progress.tally.writes += writes;
+    result?
 }
 
 /// What a tick has found to do.
@@ -195,13 +271,14 @@ async fn drain(
     poller: &Poller,
     keeper: Box<Keeper<'_>>,
     mut work: Work,
-    budget: Budget,
+    call: &Call,
     progress: &mut Progress,
 ) -> Result<Outcome, TickError> {
+    let budget = &call.budget;
     let mut document = keeper.document().clone();
     let mut marker_writes = 0;
     let mut writes = 0;
-    let body = async |mut lease: Lease| {
+    let body = async |lease: Lease| {
         if document.is_newborn() {
             let marked = leave_birth_marker(poller, &mut marker_writes).await;
             or_release(&lease, marked).await?;
@@ -214,36 +291,57 @@ async fn drain(
                 unsent,
                 ..
             } = &mut work;
-            let batch = encode(poller, &document, unsent, &mut lease);
+            let dispatch = Dispatch::of(poller, call, &lease, &document);
+            let batch = encode(dispatch, &document, unsent, call);
             let read_ahead = async {
-                let next = read_after(poller, &document, sweep, memory, unsent, &budget);
+                let next = read_after(poller, &document, sweep, memory, unsent, budget);
                 Ok(next.await)
             };
-            let delivery = deliver(poller, &batch, &budget);
-            let (receipt, next) = match try_join(delivery, read_ahead).await {
+            let delivery = deliver(dispatch, &document, &unsent.page, &batch);
+            let (delivered, next) = match try_join(delivery, read_ahead).await {
                 Ok(both) => both,
-                Err(not) => return Err(record(poller, &document, &lease, &batch, not).await),
+                Err(part) => {
+                    let blocked = Blocked { batch, part };
+                    return Err(
+                        stop_at(poller, call, &document, &lease, work, blocked, progress).await,
+                    );
+                }
             };
             pass(sweep, unsent, &next);
             memory.add(&unsent.page);
-            let remembering = what_to_remember(poller, &document, sweep, &unsent.page).await;
+            let events = unsent.page.events().iter();
+            let remembering = what_to_remember(poller, &document, sweep, events).await;
             let Remembering { moved, is_full } = or_release(&lease, remembering).await?;
-            let outcome = match what_next(poller, &document, &next, &budget) {
+            let outcome = match what_next(poller, &document, &next, budget) {
                 None if is_full => Some(Outcome::Full),
                 outcome => outcome,
             };
+            let also_behind = catch_up::is_due(poller, &document);
             let then = match outcome {
-                None => Then::Renew {
+                Some(_) if !also_behind => Then::Release,
+                _ => Then::Renew {
                     ttl: poller.lease.ttl,
                 },
-                Some(_) => Then::Release,
             };
             let changes = changed_columns(&document, unsent);
             let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
-            document = lease.commit(receipt, moved, seen, then).await;
+            let Delivered {
+                receipt,
+                news,
+                aside,
+                ..
+            } = delivered;
+            let Some(receipt) = receipt else {
+                unreachable!("a delivery that is not blocked has a receipt");
+            };
+            document = lease.commit(receipt, moved, seen, news, then).await;
             progress.schema_changes.extend(changes);
-            progress.committed(&document, sweep, &batch);
-            progress.tally.left_behind += clean_up(poller, &unsent.page, &budget).await;
+            progress.tally.quarantined += aside.len() as u64;
+            progress.committed(&document, sweep, &batch, batch.len());
+            if poller.source.cleans_up() && !document.is_anybody_behind() {
+                let cleaned = all_but(&unsent.page, &aside);
+                progress.tally.left_behind += clean_up(poller, cleaned, budget).await;
+            }
             work.unsent = match (outcome, next?) {
                 (None, Next::Rows(next)) if document.status == Status::Active => *next,
                 (None, _) => {
@@ -252,13 +350,18 @@ async fn drain(
                 }
                 (Some(outcome), next) => {
                     progress.late.held(next.held());
+                    if also_behind {
+                        document = catch_up::all(poller, call, &lease, document, progress).await;
+                        lease.release().await;
+                        progress.behind = Behind::all(&document);
+                    }
                     return Ok(outcome);
                 }
             };
             if !is_worth_a_look(poller, &document, &work) {
                 continue;
             }
-            let again = look_again(poller, &document, &budget).await;
+            let again = look_again(poller, &document, budget).await;
             match or_release(&lease, again).await? {
                 Again::Work(again) => work = *again,
                 Again::Nothing { sweep, held } => {
@@ -274,6 +377,80 @@ async fn drain(
     let result = keeper.hold(&mut writes, body).await;
     progress.tally.writes += writes + marker_writes;
     result?
+}
+
+/// A batch that did not go out whole.
+struct Blocked {
+    batch: Batch,
+    part: Delivered,
+}
+
+/// Writes down what was delivered of a batch and what stands in the way, and gives the lease back. The
+/// checkpoint stops before the first event that comes again; those behind it that were taken are
+/// remembered (A5).
+async fn stop_at(
+    poller: &Poller,
+    call: &Call,
+    document: &StateDocument,
+    lease: &Lease,
+    work: Work,
+    Blocked { batch, part }: Blocked,
+    progress: &mut Progress,
+) -> TickError {
+    let Work {
+        mut sweep, unsent, ..
+    } = work;
+    let Delivered {
+        receipt,
+        done,
+        aside,
+        news,
+        blocked,
+    } = part;
+    let paused = news.gone.is_some();
+    let events = || unsent.page.events().iter().zip(&done);
+    let taken = || events().filter(|(_, done)| **done).map(|(event, _)| event);
+    if let Some(receipt) = receipt {
+        pass_part(
+            &mut sweep,
+            &unsent,
+            events().take_while(|(_, done)| **done).count(),
+        );
+        let remembering = what_to_remember(poller, document, &sweep, taken()).await;
+        let Remembering { moved, .. } = match or_release(lease, remembering).await {
+            Ok(remembering) => remembering,
+            Err(error) => return error,
+        };
+        let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
+        let document = lease
+            .commit(receipt, moved, seen, news, Then::Release)
+            .await;
+        progress.tally.quarantined += aside.len() as u64;
+        progress.committed(&document, &sweep, &batch, taken().count());
+        if poller.source.cleans_up() && !document.is_anybody_behind() {
+            let pending = done.iter().enumerate().filter(|(_, done)| !**done);
+            let stay = pending.map(|(at, _)| at).chain(aside).collect();
+            let clean = all_but(&unsent.page, &stay);
+            progress.tally.left_behind += clean_up(poller, clean, &call.budget).await;
+        }
+    } else {
+        lease.record_failure(news).await;
+    }
+    let Some(NotDelivered {
+        sink,
+        attempts,
+        failure,
+    }) = blocked
+    else {
+        unreachable!("what is blocked says by whom");
+    };
+    TickError::Delivery {
+        poller: poller.name.clone(),
+        sink,
+        attempts,
+        paused,
+        failure,
+    }
 }
 
 /// Whoever ends a tick by an error gives the lease back first.
@@ -301,6 +478,28 @@ fn pass(sweep: &mut Sweep, unsent: &Unsent, next: &Result<Next, TickError>) {
     if let Ok(Next::End { seen, .. }) = next {
         seen.iter().for_each(|seen| sweep.pass(seen));
     }
+}
+
+/// Of the page, only the first events count.
+fn pass_part(sweep: &mut Sweep, unsent: &Unsent, first: usize) {
+    let Some((page, before)) = unsent.seen.split_last() else {
+        return;
+    };
+    before.iter().for_each(|seen| sweep.pass(seen));
+    if first > 0 {
+        let events = unsent.page.events()[..first].iter();
+        let part = sweep.see_again(page, events.map(|event| &event.position));
+        sweep.pass(&part);
+    }
+}
+
+/// The places of a page, without those of some of its events.
+fn all_but(page: &Page, aside: &BTreeSet<usize>) -> Vec<Position> {
+    let events = page.events().iter().enumerate();
+    events
+        .filter(|(at, _)| !aside.contains(at))
+        .map(|(_, event)| event.position.clone())
+        .collect()
 }
 
 /// `None`: go on with the next batch.
@@ -331,6 +530,8 @@ fn reason_to_stop(poller: &Poller, standing: &Standing) -> Result<Option<Outcome
     if document.source_fingerprint != poller.fingerprint {
         return Err(fingerprint_changed(poller, document));
     }
+    sinks::compare(&document.sinks, &poller.sink_names())
+        .map_err(|differ| sinks_changed(poller, differ))?;
     let now = poller.clock.now();
     if let Some(held) = &document.lease.held
         && !held.may_be_taken(AgeEvidence {
@@ -342,11 +543,41 @@ fn reason_to_stop(poller: &Poller, standing: &Standing) -> Result<Option<Outcome
         let owner = held.owner_id.clone();
         return Ok(Some(Outcome::HeldElsewhere { owner }));
     }
-    let not_before = document.failure.as_ref().and_then(|f| f.not_before);
-    Ok(match not_before {
-        Some(until) if until > now => Some(Outcome::NotBefore { until }),
-        _ => None,
-    })
+    Ok(waits_until(poller, document, now).map(|until| Outcome::NotBefore { until }))
+}
+
+/// When enough sinks may be asked again; `None`: now.
+fn waits_until(poller: &Poller, document: &StateDocument, now: Timestamp) -> Option<Timestamp> {
+    let waits: Vec<(bool, Option<Timestamp>)> = poller
+        .sinks
+        .iter()
+        .map(|outlet| {
+            let state = document.sink(outlet.sink.name());
+            (
+                outlet.required,
+                state.not_before().filter(|until| *until > now),
+            )
+        })
+        .collect();
+    let enough_at = |moment: Timestamp| {
+        let votes = waits.iter();
+        let votes =
+            votes.map(|(required, until)| (*required, until.is_none_or(|until| until <= moment)));
+        poller.commit.is_met(votes)
+    };
+    let mut moments: Vec<Timestamp> = waits.iter().filter_map(|(_, until)| *until).collect();
+    moments.sort();
+    match enough_at(now) {
+        true => None,
+        false => moments.into_iter().find(|moment| enough_at(*moment)),
+    }
+}
+
+fn sinks_changed(poller: &Poller, differ: SinksDiffer) -> TickError {
+    TickError::SinksChanged {
+        poller: poller.name.clone(),
+        differ,
+    }
 }
 
 fn fingerprint_changed(poller: &Poller, document: &StateDocument) -> TickError {
@@ -364,56 +595,20 @@ fn changed_columns(document: &StateDocument, unsent: &Unsent) -> Vec<SchemaChang
     }
 }
 
-fn encode(poller: &Poller, document: &StateDocument, unsent: &Unsent, lease: &mut Lease) -> Batch {
-    let first = unsent
-        .page
-        .events()
-        .first()
-        .map(|event| event.id.to_string());
-    let failed_before = document
-        .failure
-        .as_ref()
-        .filter(|failure| Some(&failure.event_id) == first.as_ref())
-        .map_or(0, |failure| failure.attempts);
+fn encode(dispatch: Dispatch<'_>, document: &StateDocument, unsent: &Unsent, call: &Call) -> Batch {
+    let ids = unsent.page.events().iter().map(|event| event.id).collect();
+    let failures = document.sinks.values().filter(|sink| sink.lag.is_none());
+    let failed_before = failures
+        .filter_map(|sink| sink.failure.as_ref())
+        .filter(|failure| failure.concerns(&ids))
+        .map(|failure| failure.attempts)
+        .max();
     Batch::assemble(
-        &poller.name,
+        &dispatch.poller.name,
         &unsent.types,
         &unsent.page,
-        lease.next_fence(),
-        failed_before + 1,
+        dispatch.fences.next(),
+        failed_before.unwrap_or(0) + 1,
+        call.trace.clone(),
     )
-}
-
-/// Writes the failure down, counted on the first event that was not acknowledged, and gives the
-/// lease back.
-async fn record(
-    poller: &Poller,
-    document: &StateDocument,
-    lease: &Lease,
-    batch: &Batch,
-    NotDelivered { sink, failure }: NotDelivered,
-) -> TickError {
-    let now = poller.clock.now();
-    let event_id = batch.event_ids[0].to_string();
-    let before = document
-        .failure
-        .as_ref()
-        .filter(|before| before.sink == sink && before.event_id == event_id);
-    let attempts = before.map_or(0, |before| before.attempts).saturating_add(1);
-    lease
-        .record_failure(Failure {
-            sink: sink.clone(),
-            event_id,
-            attempts,
-            first_at: before.map_or(now, |before| before.first_at),
-            last_at: now,
-            not_before: failure.not_before,
-            error: failure.reason.clone(),
-        })
-        .await;
-    TickError::Delivery {
-        sink,
-        attempts,
-        failure,
-    }
 }

@@ -180,22 +180,22 @@ mod delivery {
             };
             assert_eq!(attempts, expected);
             let document = world.document();
-            let failure = document.failure.unwrap();
+            let (sink, failure) = document.failures().next().unwrap();
             assert_eq!(failure.attempts, expected);
-            assert_eq!(failure.sink, "hook");
+            assert_eq!(sink, "hook");
             assert_eq!(failure.event_id, world.hook().attempts()[0].event_ids[0]);
             assert_eq!(document.counters.failed_ticks, u64::from(expected));
             assert_eq!(document.lease.held, None, "the lease is given back");
             assert_eq!(world.checkpoint(), 0);
             sleep(SECOND).await;
         }
-        let first = world.document().failure.unwrap();
+        let first = world.document().sink("hook").failure.unwrap();
         assert!(first.first_at < first.last_at);
 
         assert_eq!(done(world.tick().await), Outcome::Drained);
         let numbers: Vec<_> = world.hook().attempts().iter().map(|a| a.number).collect();
         assert_eq!(numbers, [1, 2, 3]);
-        assert_eq!(world.document().failure, None, "success clears it");
+        assert_eq!(world.document().failures().count(), 0, "success clears it");
         let expected = [
             Claim, Marker, Failure, Claim, Nothing, Failure, Claim, Nothing, LastCommit,
         ];
@@ -572,7 +572,7 @@ mod unknown_outcomes {
             TickError::Delivery { .. }
         ));
         assert_eq!(world.document().counters.failed_ticks, 1);
-        assert_eq!(world.document().failure.unwrap().attempts, 1);
+        assert_eq!(world.document().failures().next().unwrap().1.attempts, 1);
     }
 }
 

@@ -201,7 +201,7 @@ fn batch() -> Batch {
         token: FencingToken::default().next(),
         sequence: 1,
     };
-    Batch::assemble("orders", &types, &writer.finish(), fence, 1)
+    Batch::assemble("orders", &types, &writer.finish(), fence, 1, None)
 }
 
 /// A second later whenever it is looked at.

@@ -60,6 +60,7 @@ impl Adopt {
         let order = |evidence| Order::Adopt {
             source: poller.identity(),
             schema: schema.clone(),
+            sinks: poller.sink_names(),
             evidence,
         };
         let place = &self.target.place;

@@ -322,11 +322,19 @@ pub(super) fn consequences(found: &Found) -> Vec<String> {
             "{delivered} row(s) delivered above the checkpoint are forgotten, and come again"
         ));
     }
-    if let Some(failure) = &document.failure {
-        notes.push(format!(
-            "{} failed attempt(s) at {} are forgotten",
-            failure.attempts, failure.sink
-        ));
+    for (name, sink) in &document.sinks {
+        if let Some(failure) = &sink.failure {
+            let attempts = failure.attempts;
+            notes.push(format!(
+                "{attempts} failed attempt(s) at {name} are forgotten"
+            ));
+        }
+        if let Some(lag) = &sink.lag {
+            let since = lag.since;
+            notes.push(format!(
+                "{name} is behind since {since}: it goes on from its own place, or from the new one if that is before it"
+            ));
+        }
     }
     match document.status {
         Status::Active => {}

@@ -160,6 +160,7 @@ async fn unharmed(poller: &Poller, budget: Budget) -> TickReport {
         schema_changes: Vec::new(),
         late: LateReport::default(),
         rewound: None,
+        behind: Vec::new(),
     })
 }
 

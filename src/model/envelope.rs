@@ -108,6 +108,7 @@ impl Batch {
         page: &Page,
         fence: Fence,
         attempt: u32,
+        trace: Option<Arc<str>>,
     ) -> Self {
         let types = types
             .iter()
@@ -120,17 +121,28 @@ impl Batch {
             key: event.key.clone(),
             data: event.data.clone(),
         });
-        Self::of(poller.into(), Arc::new(types), None, events, fence, attempt)
+        Self::of(
+            poller.into(),
+            Arc::new(types),
+            trace,
+            events,
+            fence,
+            attempt,
+        )
     }
 
-    /// Some of its events as a batch of their own. `range` is not empty.
+    /// Some of its events, at least one, as a batch of their own.
     #[must_use]
-    pub fn part(&self, range: Range<usize>, fence: Fence) -> Self {
+    pub fn part(
+        &self,
+        events: impl IntoIterator<Item = usize, IntoIter: Clone>,
+        fence: Fence,
+    ) -> Self {
         Self::of(
             Arc::clone(&self.poller),
             Arc::clone(&self.types),
             self.trace.clone(),
-            self.events().skip(range.start).take(range.len()),
+            events.into_iter().map(|index| self.event(index)),
             fence,
             self.attempt,
         )
@@ -203,6 +215,12 @@ impl Batch {
         &self.poller
     }
 
+    /// Column names and their types in the source.
+    #[must_use]
+    pub fn types(&self) -> &serde_json::Map<String, serde_json::Value> {
+        &self.types
+    }
+
     /// The JSON object of each event, as in the body, in order.
     pub fn events_json(&self) -> impl Iterator<Item = &[u8]> {
         self.places
@@ -220,17 +238,19 @@ impl Batch {
         }
     }
 
-    fn events(&self) -> impl Iterator<Item = Encoded<'_>> + Clone {
-        self.places
-            .iter()
-            .zip(&self.event_ids)
-            .map(|(place, id)| Encoded {
-                id: *id,
-                op: place.op,
-                json: &self.body[place.start..place.end],
-                key: place.key.clone(),
-                data: place.data.clone(),
-            })
+    fn events(&self) -> impl Iterator<Item = Encoded<'_>> {
+        (0..self.len()).map(|index| self.event(index))
+    }
+
+    fn event(&self, index: usize) -> Encoded<'_> {
+        let place = &self.places[index];
+        Encoded {
+            id: self.event_ids[index],
+            op: place.op,
+            json: &self.body[place.start..place.end],
+            key: place.key.clone(),
+            data: place.data.clone(),
+        }
     }
 }
 

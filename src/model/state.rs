@@ -18,6 +18,7 @@ use super::lease::{Lease, WriteMark};
 use super::page::EventId;
 use super::position::{CursorKind, Position};
 use super::schema::Schema;
+use super::sinks::{Failure, SinkState, Sinks};
 use crate::clock::Timestamp;
 
 pub use wire::DocumentError;
@@ -38,7 +39,7 @@ pub struct StateDocument {
     /// Delivered above the checkpoint: exact, because a false member would be a lost row.
     pub delivered: BTreeMap<EventId, Position>,
     pub late: Late,
-    pub failure: Option<Failure>,
+    pub sinks: Sinks,
     pub status: Status,
     pub counters: Counters,
     /// The columns as they were at the checkpoint.
@@ -72,20 +73,6 @@ pub struct CursorMark {
     pub key_columns: Vec<String>,
 }
 
-/// Why the first unacknowledged event could not be delivered, counted across ticks and processes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    pub sink: String,
-    pub event_id: String,
-    pub attempts: u32,
-    pub first_at: Timestamp,
-    pub last_at: Timestamp,
-    /// The receiver asked not to be called before this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_before: Option<Timestamp>,
-    pub error: String,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -102,6 +89,8 @@ pub struct Counters {
     pub batches: u64,
     pub rows: u64,
     pub failed_ticks: u64,
+    /// Rows set aside because a sink does not take them; what became of them is not counted here.
+    pub quarantined: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,7 +131,7 @@ impl StateDocument {
             holder: None,
             delivered: BTreeMap::new(),
             late: Late::default(),
-            failure: None,
+            sinks: Sinks::new(),
             status: Status::Active,
             counters: Counters::default(),
             schema: None,
@@ -152,6 +141,24 @@ impl StateDocument {
             audit: Vec::new(),
             unknown: Map::new(),
         }
+    }
+
+    /// What is known about a sink.
+    #[must_use]
+    pub fn sink(&self, name: &str) -> SinkState {
+        self.sinks.get(name).cloned().unwrap_or_default()
+    }
+
+    /// What stands in the way, by sink.
+    pub fn failures(&self) -> impl Iterator<Item = (&str, &Failure)> {
+        let sinks = self.sinks.iter();
+        sinks.filter_map(|(name, sink)| Some((name.as_str(), sink.failure.as_ref()?)))
+    }
+
+    /// A sink is behind the checkpoint, so rows below it may still be needed.
+    #[must_use]
+    pub fn is_anybody_behind(&self) -> bool {
+        self.sinks.values().any(|sink| sink.lag.is_some())
     }
 
     #[must_use]

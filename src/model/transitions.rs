@@ -17,7 +17,8 @@ use super::lease::{AgeEvidence, Held, WriteMark, to_delta};
 use super::page::EventId;
 use super::position::Position;
 use super::schema::Schema;
-use super::state::{CursorMark, Failure, StateDocument, Status};
+use super::sinks::{self, News, SinksDiffer};
+use super::state::{CursorMark, StateDocument, Status};
 use crate::clock::Timestamp;
 
 pub use orders::{Operator, Order};
@@ -44,6 +45,8 @@ pub struct Claim {
     pub owner_id: String,
     pub nonce: String,
     pub source: SourceIdentity,
+    /// The names of all sinks.
+    pub sinks: Vec<String>,
     pub ttl: Duration,
     pub evidence: AgeEvidence,
 }
@@ -62,8 +65,10 @@ pub enum Step {
         to: Option<CursorMark>,
         late: Late,
     },
-    /// The delivery failed: say so, and give the lease back.
-    RecordFailure(Failure),
+    /// Nothing was delivered: say so, and give the lease back.
+    RecordFailure(News),
+    /// A sink that is behind has taken rows below the checkpoint.
+    CatchUp(CatchUp),
     Release,
 }
 
@@ -76,6 +81,20 @@ pub struct Settlement {
     pub late: Late,
     pub source: SourceIdentity,
     pub evidence: AgeEvidence,
+}
+
+/// How far a sink that is behind has come. The lease is kept.
+#[derive(Debug, Clone)]
+pub struct CatchUp {
+    pub sink: String,
+    /// `None`: nowhere.
+    pub to: Option<CursorMark>,
+    /// Acknowledged above that place.
+    pub delivered: BTreeMap<EventId, Position>,
+    /// It has everything: from now on it gets live batches.
+    pub arrived: bool,
+    pub news: News,
+    pub ttl: Duration,
 }
 
 /// How far the checkpoint moves, and what was delivered above it.
@@ -93,6 +112,7 @@ pub struct Advance {
     pub late: Option<Late>,
     /// Everything that was delivered above the checkpoint is in the segments of `late`.
     pub shelved: bool,
+    pub news: News,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +148,8 @@ pub enum Refusal {
         "the source definition has changed: the state was made for {stored}, the configuration is {configured}"
     )]
     Fingerprint { stored: String, configured: String },
+    #[error("the receivers are not those that the state was made for")]
+    Sinks(SinksDiffer),
     #[error("version {version} is not kept; kept are {}", list(kept))]
     NotKept { version: u64, kept: Vec<u64> },
     #[error(
@@ -190,8 +212,10 @@ fn apply_claim(
         return Ok(Applied::Already);
     }
     refuse_unless_ready(document, &claim.source)?;
+    sinks::compare(&document.sinks, &claim.sinks).map_err(Refusal::Sinks)?;
     refuse_if_held(document, claim.evidence)?;
     let mut next = document.clone();
+    sinks::register(&mut next.sinks, &claim.sinks);
     // Documents of older versions do not say it; equal fingerprints are equal definitions.
     next.source
         .get_or_insert_with(|| claim.source.definition.clone());
@@ -292,10 +316,14 @@ fn apply_step(
             settled(document, &mut next, to.as_ref(), late, now)?;
             next.lease.held = None;
         }
-        Step::RecordFailure(failure) => {
-            next.failure = Some(failure.clone());
+        Step::RecordFailure(news) => {
+            note(&mut next, news, now);
             next.counters.failed_ticks += 1;
             next.lease.held = None;
+        }
+        Step::CatchUp(step) => {
+            catch_up(&mut next, step, now);
+            renew(&mut next, step.ttl, now);
         }
         Step::Release => next.lease.held = None,
     }
@@ -330,7 +358,7 @@ fn commit(
         .insert("row_count".to_owned(), advance.rows.into());
     next.counters.batches += 1;
     next.counters.rows += advance.rows;
-    next.failure = None;
+    note(next, &advance.news, now);
     if let Some(schema) = &advance.schema {
         next.schema = Some(Arc::clone(schema));
     }
@@ -339,6 +367,36 @@ fn commit(
     }
     remember(document, next, None, now);
     Ok(())
+}
+
+fn note(next: &mut StateDocument, news: &News, now: Timestamp) {
+    sinks::note(&mut next.sinks, news, next.counters.rows);
+    let set_aside = news.sinks.values().map(|sink| u64::from(sink.set_aside));
+    next.counters.quarantined += set_aside.sum::<u64>();
+    if let Some(why) = &news.gone
+        && next.status == Status::Active
+    {
+        next.status = Status::Paused;
+        orders::audit_own(next, "pause", why, now);
+    }
+}
+
+/// Never beyond the checkpoint.
+fn catch_up(next: &mut StateDocument, step: &CatchUp, now: Timestamp) {
+    let low = next.position().cloned();
+    if let Some(state) = next.sinks.get_mut(&step.sink) {
+        if step.arrived {
+            state.lag = None;
+        } else if let Some(lag) = &mut state.lag {
+            lag.delivered.extend(step.delivered.clone());
+            let to = step.to.as_ref();
+            if let Some(to) = to.filter(|to| Some(&to.position) <= low.as_ref()) {
+                lag.delivered.retain(|_, place| *place > to.position);
+                lag.position = Some(to.clone());
+            }
+        }
+    }
+    note(next, &step.news, now);
 }
 
 /// Writes the checkpoint of `next` into its history, behind that of `document`, in the same write

@@ -47,6 +47,14 @@ impl StoreKey {
         Self::new(format!("late/{path}/{name}"))
     }
 
+    /// Below this are the rows that sinks of the poller never took.
+    #[must_use]
+    pub fn quarantine(&self) -> String {
+        let path = self.0.strip_prefix("state/").unwrap_or(&self.0);
+        let path = path.strip_suffix(".json").unwrap_or(path);
+        format!("quarantine/{path}/")
+    }
+
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

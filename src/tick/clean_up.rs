@@ -7,16 +7,14 @@ use tokio::time::timeout_at;
 
 use super::Poller;
 use super::budget::Budget;
-use crate::model::page::Page;
+use crate::model::position::Position;
 use crate::source::SourceError;
 
 /// How many rows were left behind. That is no failure of a tick: they were delivered and committed.
-pub(super) async fn clean_up(poller: &Poller, delivered: &Page, budget: &Budget) -> u64 {
-    if !poller.source.cleans_up() {
+pub(super) async fn clean_up(poller: &Poller, positions: Vec<Position>, budget: &Budget) -> u64 {
+    if positions.is_empty() {
         return 0;
     }
-    let events = delivered.events().iter();
-    let positions: Vec<_> = events.map(|event| event.position.clone()).collect();
     let cleaned = timeout_at(budget.abandon_at(), poller.source.clean_up(&positions)).await;
     let problem = match cleaned {
         Ok(Ok(())) => return 0,

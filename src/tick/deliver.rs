@@ -1,60 +1,310 @@
-//! One batch to every sink. The only maker of receipts.
+//! One batch to the sinks of a poller. The only maker of receipts.
+//!
+//! What a sink never takes is kept aside before the receipt is made (I13). A receipt counts the events
+//! for which the commit policy is met (E1); the others come again.
+
+use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use tokio::time::timeout_at;
 
-use super::Poller;
-use super::budget::Budget;
+use super::hand_over::{Dispatch, Fate, Handed, hand_over};
 use super::keeper::Receipt;
+use super::quarantine::keep;
 use crate::model::envelope::Batch;
-use crate::sink::{DeliveryFailure, FailureKind, Outlet, Verdict};
+use crate::model::page::Page;
+use crate::model::policy::CommitPolicy;
+use crate::model::position::Scalar;
+use crate::model::quarantine::Case;
+use crate::model::sinks::{Lag, News, SinkNews};
+use crate::model::state::StateDocument;
+use crate::sink::{DeliveryFailure, FailureKind, Outlet};
 
 /// The sink that stood in the way, and why.
 #[derive(Debug)]
 pub(super) struct NotDelivered {
     pub(super) sink: String,
+    pub(super) attempts: u32,
     pub(super) failure: DeliveryFailure,
 }
 
-/// All sinks at once, from the same bytes; every one of them must acknowledge.
+/// What became of a batch.
+#[derive(Debug)]
+pub(super) struct Delivered {
+    /// `None`: of no event.
+    pub(super) receipt: Option<Receipt>,
+    /// Of each event, whether the policy is met.
+    pub(super) done: Vec<bool>,
+    /// Done, because it was set aside: it stays where it is in an outbox.
+    pub(super) aside: BTreeSet<usize>,
+    pub(super) news: News,
+    /// Why some events are not done.
+    pub(super) blocked: Option<NotDelivered>,
+}
+
+/// `Err`: not all of it is done, so nothing newer may go out.
 pub(super) async fn deliver(
-    poller: &Poller,
+    dispatch: Dispatch<'_>,
+    document: &StateDocument,
+    page: &Page,
     batch: &Batch,
-    budget: &Budget,
-) -> Result<Receipt, NotDelivered> {
-    let attempts = poller.sinks.iter().map(|Outlet { sink, .. }| async move {
-        let verdict = match timeout_at(budget.abandon_at(), sink.deliver(batch)).await {
-            Ok(verdict) => verdict,
-            Err(_) => Verdict::Failed(DeliveryFailure::new(
-                FailureKind::Passing,
-                "no answer before the time budget of the invocation was spent",
-            )),
+) -> Result<Delivered, Delivered> {
+    let asked = ask_all(dispatch, document, batch).await;
+    let mut round = Round {
+        dispatch,
+        document,
+        page,
+        batch,
+        asked: Vec::new(),
+    };
+    for (outlet, handed) in asked {
+        let settled = settle(
+            dispatch,
+            outlet.sink.name(),
+            document,
+            (batch, page),
+            handed,
+        )
+        .await;
+        round.asked.push((outlet, settled));
+    }
+    let done = round.done();
+    let news = round.news(&done);
+    let blocked = round.blocked(&done, &news);
+    let rows = done.iter().filter(|done| **done).count() as u64;
+    let aside = round
+        .asked
+        .iter()
+        .flat_map(|(_, settled)| settled.aside.clone());
+    let aside = aside.collect();
+    let delivered = Delivered {
+        receipt: (rows > 0).then(|| Receipt::new(batch.id.to_string(), rows)),
+        done,
+        aside,
+        news,
+        blocked,
+    };
+    match delivered.blocked {
+        None => Ok(delivered),
+        Some(_) => Err(delivered),
+    }
+}
+
+/// What each live sink has done; those that are behind are not asked.
+type Asked<'a> = Vec<(&'a Outlet, Handed)>;
+
+/// Who has failed before is asked first, and what it does not take is not sent to the others again and
+/// again; all that are asked together are asked at once, from the same bytes.
+async fn ask_all<'a>(dispatch: Dispatch<'a>, document: &StateDocument, batch: &Batch) -> Asked<'a> {
+    let poller = dispatch.poller;
+    let live = poller
+        .sinks
+        .iter()
+        .filter(|outlet| document.sink(outlet.sink.name()).lag.is_none());
+    let (first, rest): (Vec<_>, Vec<_>) = live.partition(|outlet| {
+        let needed = match poller.commit {
+            CommitPolicy::All => true,
+            CommitPolicy::Required => outlet.required,
+            // Any of the others may be enough.
+            CommitPolicy::Quorum(_) => false,
         };
-        match verdict {
-            Verdict::Acknowledged => Ok(()),
-            Verdict::Partly(unaccepted) => Err(NotDelivered {
-                sink: sink.name().to_owned(),
-                failure: DeliveryFailure::new(
-                    FailureKind::Rejected,
-                    format!("{} events were not accepted", unaccepted.len()),
-                ),
-            }),
-            Verdict::Failed(failure) => Err(NotDelivered {
-                sink: sink.name().to_owned(),
-                failure,
-            }),
-        }
+        needed && document.sink(outlet.sink.name()).failure.is_some()
     });
-    let verdicts = join_all(attempts).await;
-    if verdicts.is_empty() {
-        return Err(NotDelivered {
-            sink: "(none)".to_owned(),
-            failure: DeliveryFailure::new(FailureKind::Refused, "there is no sink to deliver to"),
+    let everything: Vec<usize> = (0..batch.len()).collect();
+    let mut asked = ask(dispatch, document, batch, first, &everything).await;
+    let agreed: Vec<usize> = everything
+        .into_iter()
+        .filter(|at| asked.iter().all(|(_, handed)| !handed.is_pending(*at)))
+        .collect();
+    asked.extend(ask(dispatch, document, batch, rest, &agreed).await);
+    asked
+}
+
+async fn ask<'a>(
+    dispatch: Dispatch<'a>,
+    document: &StateDocument,
+    batch: &Batch,
+    outlets: Vec<&'a Outlet>,
+    events: &[usize],
+) -> Asked<'a> {
+    if events.is_empty() {
+        return Vec::new();
+    }
+    let part;
+    let some = if events.len() == batch.len() {
+        batch
+    } else {
+        part = batch.part(events.iter().copied(), dispatch.fences.next());
+        &part
+    };
+    let asked = outlets.into_iter().map(async |outlet| {
+        let state = document.sink(outlet.sink.name());
+        let handed = hand_over(dispatch, outlet.sink.as_ref(), &state, some).await;
+        (outlet, handed.spread(events, batch.len()))
+    });
+    join_all(asked).await
+}
+
+/// What a sink has done, once what it never takes is kept aside.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) handed: Handed,
+    pub(super) news: SinkNews,
+    aside: Vec<usize>,
+}
+
+impl Settled {
+    /// The events that stay in an outbox: not taken yet, or never.
+    pub(super) fn stay(&self) -> BTreeSet<usize> {
+        let pending = (0..self.handed.fates.len()).filter(|at| self.handed.is_pending(*at));
+        pending.chain(self.aside.iter().copied()).collect()
+    }
+}
+
+/// Keeps what the sink will never take; what cannot be kept is pending again, with the reason.
+pub(super) async fn settle(
+    dispatch: Dispatch<'_>,
+    sink: &str,
+    document: &StateDocument,
+    (batch, page): (&Batch, &Page),
+    mut handed: Handed,
+) -> Settled {
+    let before = document.sink(sink).failure;
+    let now = dispatch.poller.clock.now();
+    let mut aside = Vec::new();
+    for (at, fate) in handed.fates.iter_mut().enumerate() {
+        let Fate::Bad { reason } = fate else {
+            continue;
+        };
+        let case = Case::new(batch, at, &page.events()[at].position, now);
+        let case = case.refused(sink, reason, before.as_ref());
+        match keep(dispatch.poller, &case).await {
+            Ok(()) => aside.push(at),
+            Err(error) => {
+                let reason = format!("a row could not be set aside: {}", error.story());
+                handed.failure = Some(DeliveryFailure::new(FailureKind::Passing, reason));
+                *fate = Fate::Pending;
+            }
+        }
+    }
+    keep_order(page, &mut handed);
+    let news = SinkNews {
+        failure: handed.counted(batch, before.as_ref(), dispatch),
+        falls_behind: None,
+        limit: handed.limit,
+        set_aside: u32::try_from(aside.len()).unwrap_or(u32::MAX),
+    };
+    Settled {
+        handed,
+        news,
+        aside,
+    }
+}
+
+/// An event that comes again takes the later ones of its key with it: they would be overtaken.
+fn keep_order(page: &Page, handed: &mut Handed) {
+    if handed.is_settled() {
+        return;
+    }
+    let mut behind: BTreeSet<&[Scalar]> = BTreeSet::new();
+    for (event, fate) in page.events().iter().zip(&mut handed.fates) {
+        let key = event.position.key();
+        match fate {
+            Fate::Pending => {
+                behind.insert(key);
+            }
+            Fate::Taken if behind.contains(key) => *fate = Fate::Pending,
+            Fate::Taken | Fate::Bad { .. } => {}
+        }
+    }
+}
+
+struct Round<'a> {
+    dispatch: Dispatch<'a>,
+    document: &'a StateDocument,
+    page: &'a Page,
+    batch: &'a Batch,
+    asked: Vec<(&'a Outlet, Settled)>,
+}
+
+impl Round<'_> {
+    fn done(&self) -> Vec<bool> {
+        let sinks = &self.dispatch.poller.sinks;
+        let done = |at: usize| {
+            let votes = sinks.iter().map(|outlet| {
+                let name = outlet.sink.name();
+                let asked = self
+                    .asked
+                    .iter()
+                    .find(|(asked, _)| asked.sink.name() == name);
+                let has = asked.is_some_and(|(_, settled)| !settled.handed.is_pending(at));
+                (outlet.required, has)
+            });
+            self.dispatch.poller.commit.is_met(votes)
+        };
+        (0..self.batch.len()).map(done).collect()
+    }
+
+    fn news(&self, done: &[bool]) -> News {
+        let mut news = News::default();
+        for (
+            outlet,
+            Settled {
+                handed, news: own, ..
+            },
+        ) in &self.asked
+        {
+            let left_out = (0..done.len()).any(|at| done[at] && handed.is_pending(at));
+            let gone = handed
+                .failure
+                .as_ref()
+                .filter(|failure| failure.kind == FailureKind::Gone && !left_out);
+            if let Some(gone) = gone {
+                news.gone = Some(gone.reason.clone());
+            }
+            let sink = SinkNews {
+                falls_behind: left_out.then(|| self.lag(handed)),
+                ..own.clone()
+            };
+            news.sinks.insert(outlet.sink.name().to_owned(), sink);
+        }
+        news
+    }
+
+    /// It has all that is below the checkpoint, and what was delivered above it until now.
+    fn lag(&self, handed: &Handed) -> Lag {
+        let taken = (0..handed.fates.len()).filter(|at| !handed.is_pending(*at));
+        let events = self.page.events();
+        let taken = taken.map(|at| (events[at].id, events[at].position.clone()));
+        let delivered = self.document.delivered.clone().into_iter().chain(taken);
+        let now = self.dispatch.poller.clock.now();
+        Lag::new(
+            self.document.checkpoint.cursor.clone(),
+            delivered.collect(),
+            now,
+        )
+    }
+
+    fn blocked(&self, done: &[bool], news: &News) -> Option<NotDelivered> {
+        let at = done.iter().position(|done| !done)?;
+        let in_the_way = self.asked.iter().find_map(|(outlet, settled)| {
+            let handed = &settled.handed;
+            let failure = handed.failure.as_ref().filter(|_| handed.is_pending(at))?;
+            let name = outlet.sink.name();
+            let counted = news.sinks.get(name).and_then(|news| news.failure.as_ref());
+            Some(NotDelivered {
+                sink: name.to_owned(),
+                attempts: counted.map_or(1, |counted| counted.attempts),
+                failure: failure.clone(),
+            })
         });
+        let nobody = || NotDelivered {
+            sink: "(none)".to_owned(),
+            attempts: 1,
+            failure: DeliveryFailure::new(
+                FailureKind::Refused,
+                "there are not enough receivers that could acknowledge",
+            ),
+        };
+        Some(in_the_way.unwrap_or_else(nobody))
     }
-    for verdict in verdicts {
-        verdict?;
-    }
-    let rows = batch.event_ids.len() as u64;
-    Ok(Receipt::new(batch.id.to_string(), rows))
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -17,16 +18,17 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::reading::{answered, load_document};
 use super::report::TickError;
-use super::{Poller, fingerprint_changed};
+use super::{Poller, fingerprint_changed, sinks_changed};
 use crate::model::envelope::Fence;
 use crate::model::late::Late;
-use crate::model::lease::{AgeEvidence, StoreClock, WriteMark};
+use crate::model::lease::{AgeEvidence, FencingToken, StoreClock, WriteMark};
 use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::schema::Schema;
-use crate::model::state::{CursorMark, Failure, StateDocument, Status};
+use crate::model::sinks::News;
+use crate::model::state::{CursorMark, StateDocument, Status};
 use crate::model::transitions::{
-    Action, Advance, Applied, Claim, Refusal, Settlement, Step, Then, apply,
+    Action, Advance, Applied, CatchUp, Claim, Refusal, Settlement, Step, Then, apply,
 };
 use crate::store::{StoreError, Swap, Tag};
 
@@ -59,10 +61,28 @@ pub(super) enum Claimed<'a> {
 #[derive(Debug)]
 pub(super) struct Lease {
     requests: mpsc::Sender<Request>,
-    fence: Fence,
+    fences: Fences,
 }
 
-/// Proof that every sink has acknowledged a batch; only `deliver` makes one.
+/// Identify attempts to receivers, under one token.
+#[derive(Debug)]
+pub(super) struct Fences {
+    token: FencingToken,
+    sequence: AtomicU64,
+}
+
+impl Fences {
+    /// Greater than every one before.
+    pub(super) fn next(&self) -> Fence {
+        Fence {
+            token: self.token,
+            sequence: self.sequence.fetch_add(1, Ordering::Relaxed) + 1,
+        }
+    }
+}
+
+/// Proof that as many sinks as it takes have acknowledged a batch, or that what they never take is kept
+/// aside; only `deliver` makes one.
 #[derive(Debug)]
 pub(super) struct Receipt {
     batch_id: String,
@@ -104,10 +124,8 @@ impl Receipt {
 }
 
 impl Lease {
-    /// Identifies the next batch to receivers; grows with every one.
-    pub(super) fn next_fence(&mut self) -> Fence {
-        self.fence.sequence += 1;
-        self.fence
+    pub(super) fn fences(&self) -> &Fences {
+        &self.fences
     }
 
     /// The acknowledgement itself (A2): the checkpoint moves as far as is proven, the rest of the
@@ -117,6 +135,7 @@ impl Lease {
         receipt: Receipt,
         moved: Moved,
         (schema, server): (Arc<Schema>, Option<Arc<str>>),
+        news: News,
         then: Then,
     ) -> StateDocument {
         let Moved {
@@ -134,6 +153,7 @@ impl Lease {
             server,
             late: Some(late),
             shelved,
+            news,
         };
         self.request(Step::Commit { advance, then }).await
     }
@@ -143,8 +163,13 @@ impl Lease {
         self.request(Step::Settle { to, late }).await
     }
 
-    pub(super) async fn record_failure(&self, failure: Failure) {
-        self.request(Step::RecordFailure(failure)).await;
+    pub(super) async fn record_failure(&self, news: News) {
+        self.request(Step::RecordFailure(news)).await;
+    }
+
+    /// A sink that is behind has come closer; the lease is kept.
+    pub(super) async fn catch_up(&self, step: CatchUp) -> StateDocument {
+        self.request(Step::CatchUp(step)).await
     }
 
     pub(super) async fn release(&self) {
@@ -192,6 +217,7 @@ pub(super) async fn claim(poller: &Poller, standing: Standing) -> Result<Claimed
             owner_id: poller.owner.clone(),
             nonce: nonce.clone(),
             source: poller.identity(),
+            sinks: poller.sink_names(),
             ttl: poller.lease.ttl,
             evidence: AgeEvidence {
                 local_now: poller.clock.now(),
@@ -209,6 +235,9 @@ pub(super) async fn claim(poller: &Poller, standing: Standing) -> Result<Claimed
         Err(TickError::Refused(Refusal::Failed)) => return Err(TickError::MarkedFailed),
         Err(TickError::Refused(Refusal::Fingerprint { .. })) => {
             return Err(fingerprint_changed(poller, &keeper.standing.document));
+        }
+        Err(TickError::Refused(Refusal::Sinks(differ))) => {
+            return Err(sinks_changed(poller, differ));
         }
         Err(error) => return Err(error),
     }
@@ -281,12 +310,12 @@ impl<'a> Keeper<'a> {
         F: Future<Output = T>,
     {
         let (requests, mut inbox) = mpsc::channel(1);
-        let fence = Fence {
+        let fences = Fences {
             token: self.mark.token,
-            sequence: 0,
+            sequence: AtomicU64::new(0),
         };
         let result = {
-            let mut body = pin!(body(Lease { requests, fence }));
+            let mut body = pin!(body(Lease { requests, fences }));
             let kept = {
                 let mut keep = pin!(self.keep(&mut inbox));
                 tokio::select! {

@@ -196,7 +196,7 @@ fn key(poller: &Poller, name: &str) -> Result<StoreKey, TickError> {
 }
 
 /// Objects are immutable and named by their content, so all of it may safely happen twice.
-async fn tried<T, F>(
+pub(super) async fn tried<T, F>(
     poller: &Poller,
     key: &StoreKey,
     request: impl Fn() -> F,

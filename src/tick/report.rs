@@ -13,6 +13,7 @@ use crate::model::definition::Difference;
 use crate::model::late::Sight;
 use crate::model::lease::to_delta;
 use crate::model::schema::SchemaChange;
+use crate::model::sinks::{SinkState, SinksDiffer};
 use crate::model::state::{DocumentError, StateDocument};
 use crate::model::transitions::Refusal;
 use crate::sink::DeliveryFailure;
@@ -32,6 +33,8 @@ pub enum Outcome {
     /// As many delivered rows are remembered as can be; the next tick goes on when the checkpoint may
     /// pass them.
     Full,
+    /// Nothing new, and a sink that was behind was brought forward.
+    CaughtUp,
     /// The time budget ran out with rows left; the next tick goes on.
     BudgetSpent,
     /// Another instance works on it, or was faster.
@@ -50,13 +53,27 @@ pub enum Outcome {
 /// A tick that failed; the host is told 500, and the rows come again.
 #[derive(Debug, thiserror::Error)]
 pub enum TickError {
-    #[error("delivery to {sink} failed (attempt {attempts}): {failure}")]
+    #[error("delivery to {sink} failed (attempt {attempts}): {failure}{}", if *paused {
+        format!("; the poller is paused, when somebody is there again: `dbtick resume {poller}`")
+    } else {
+        String::new()
+    })]
     Delivery {
+        poller: String,
         sink: String,
         attempts: u32,
+        /// Nobody is there any more.
+        paused: bool,
         #[source]
         failure: DeliveryFailure,
     },
+    #[error(
+        "the receivers are not those that the state was made for: {}; a new one gets rows from the \
+         checkpoint on, one that is gone gets no more: if that is meant, `dbtick adopt {poller}`; a \
+         receiver that only has another name is a new one too",
+        receivers(differ)
+    )]
+    SinksChanged { poller: String, differ: SinksDiffer },
     #[error("the lease was lost while working; what was not committed comes again: {reason}")]
     LeaseLost { reason: String },
     #[error("poller is marked failed; look into it, then `dbtick reset` it")]
@@ -136,6 +153,9 @@ pub struct Tally {
     /// Delivered and committed, but still in an outbox that should be without them.
     #[serde(skip_serializing_if = "is_none")]
     pub left_behind: u64,
+    /// Rows set aside, because a sink never takes them.
+    #[serde(skip_serializing_if = "is_none")]
+    pub quarantined: u64,
 }
 
 fn is_none(count: &u64) -> bool {
@@ -157,6 +177,36 @@ pub struct TickReport {
     pub late: LateReport,
     /// The checkpoint went back before this tick, and why: what was delivered since comes again.
     pub rewound: Option<String>,
+    /// Sinks that do not have what the others have.
+    pub behind: Vec<Behind>,
+}
+
+/// A sink that catches up by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Behind {
+    pub sink: String,
+    pub since: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Behind {
+    pub(super) fn all(document: &StateDocument) -> Vec<Self> {
+        let behind = |(name, state): (&String, &SinkState)| {
+            state.lag.as_ref().map(|lag| Self {
+                sink: name.clone(),
+                since: lag.since,
+                error: state.failure.as_ref().map(|failure| failure.error.clone()),
+            })
+        };
+        document.sinks.iter().filter_map(behind).collect()
+    }
+
+    fn sentence(&self) -> String {
+        let Self { sink, since, error } = self;
+        let why = error.as_ref().map(|error| format!(": {error}"));
+        format!("{sink} is behind since {since}{}", why.unwrap_or_default())
+    }
 }
 
 /// What is above the checkpoint, and why it is.
@@ -203,10 +253,7 @@ impl LateReport {
     /// What is behind, in words; nothing where nothing is.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
-        let rows = |count: u64| match count {
-            1 => "1 row".to_owned(),
-            count => format!("{count} rows"),
-        };
+        let rows = rows_of;
         let mut said = Vec::new();
         let age = self
             .oldest_witness_s
@@ -270,6 +317,7 @@ impl Outcome {
             Self::Idle => "idle",
             Self::Drained => "drained",
             Self::Settled => "settled",
+            Self::CaughtUp => "caught_up",
             Self::Full => "full",
             Self::BudgetSpent => "budget_spent",
             Self::HeldElsewhere { .. } => "held_elsewhere",
@@ -285,6 +333,7 @@ impl Outcome {
             Self::Idle => "nothing new".to_owned(),
             Self::Drained => "drained".to_owned(),
             Self::Settled => "nothing new; what is proven was written down".to_owned(),
+            Self::CaughtUp => "nothing new; a receiver that was behind got what it had missed".to_owned(),
             Self::Full => "no more delivered rows can be remembered above the checkpoint; the next tick goes on".to_owned(),
             Self::BudgetSpent => "time budget spent, the next tick goes on".to_owned(),
             Self::HeldElsewhere { owner } => {
@@ -302,6 +351,7 @@ impl TickError {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Delivery { .. } => "delivery_failed",
+            Self::SinksChanged { .. } => "sinks_changed",
             Self::LeaseLost { .. } => "lease_lost",
             Self::MarkedFailed => "marked_failed",
             Self::Fingerprint { .. } => "fingerprint_changed",
@@ -385,6 +435,14 @@ impl TickReport {
         late.extend(self.rewound.iter().map(|why| {
             format!("{why}, so the checkpoint went back: what was delivered since comes again")
         }));
+        late.extend(self.behind.iter().map(Behind::sentence));
+        if self.tally.quarantined > 0 {
+            late.push(format!(
+                "{} set aside: `dbtick quarantine list {}`",
+                rows_of(self.tally.quarantined),
+                self.poller
+            ));
+        }
         let late: String = late.iter().map(|said| format!("; {said}")).collect();
         let poller = &self.poller;
         match &self.result {
@@ -394,9 +452,22 @@ impl TickReport {
     }
 }
 
+fn rows_of(count: u64) -> String {
+    match count {
+        1 => "1 row".to_owned(),
+        count => format!("{count} rows"),
+    }
+}
+
 fn listed(changes: &[SchemaChange]) -> String {
     let texts: Vec<_> = changes.iter().map(ToString::to_string).collect();
     texts.join(", ")
+}
+
+fn receivers(SinksDiffer { added, removed }: &SinksDiffer) -> String {
+    let added = added.iter().map(|name| format!("{name} is new"));
+    let removed = removed.iter().map(|name| format!("{name} is gone"));
+    added.chain(removed).collect::<Vec<_>>().join(", ")
 }
 
 fn told(changes: &[Difference]) -> String {

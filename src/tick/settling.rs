@@ -11,7 +11,7 @@ use super::report::{Outcome, TickError};
 use super::sweeping::{self, Held, Next, read_behind};
 use super::{Poller, Progress, Work};
 use crate::model::late::{Fence, Highest, Late, Seen, Sweep};
-use crate::model::page::Page;
+use crate::model::page::EventSpan;
 use crate::model::position::Position;
 use crate::model::state::{CursorMark, StateDocument};
 
@@ -40,12 +40,12 @@ pub(super) fn proven(
     (to, late)
 }
 
-/// `page` was delivered.
+/// `delivered` are events of this sweep, in order.
 pub(super) async fn what_to_remember(
     poller: &Poller,
     document: &StateDocument,
     sweep: &Sweep,
-    page: &Page,
+    delivered: impl Iterator<Item = &EventSpan>,
 ) -> Result<Remembering, TickError> {
     let (to, mut late) = proven(poller, document, sweep);
     let low = to
@@ -53,7 +53,7 @@ pub(super) async fn what_to_remember(
         .map(|mark| &mark.position)
         .or(document.position());
     let above = |place: &Position| Some(place) > low;
-    let events = page.events().iter().filter(|event| above(&event.position));
+    let events = delivered.filter(|event| above(&event.position));
     let mut delivered: BTreeMap<_, _> = events
         .map(|event| (event.id, event.position.clone()))
         .collect();

@@ -126,7 +126,7 @@ async fn passes(azurite: &Azurite, step: Step, fault: Fault) {
                 matches!(error, TickError::Delivery { attempts: 1, .. }),
                 "{error:?} {case}"
             );
-            assert_eq!(document.failure.unwrap().attempts, 1, "{case}");
+            assert_eq!(document.failures().next().unwrap().1.attempts, 1, "{case}");
             assert_eq!(document.counters.failed_ticks, 1, "{case}");
         }
         _ => {

@@ -179,6 +179,7 @@ async fn take_over(world: &World) {
             fingerprint: document.source_fingerprint.clone(),
             definition: document.source.clone().unwrap_or_default(),
         },
+        sinks: document.sinks.keys().cloned().collect(),
         ttl: Duration::from_secs(60),
         evidence: AgeEvidence {
             local_now: an_hour_ahead,

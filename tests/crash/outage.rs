@@ -24,7 +24,7 @@ async fn rows_wait_for_a_receiver_that_is_down_and_then_all_arrive() {
         assert_eq!(document.position(), None, "the checkpoint stays");
         assert_eq!(document.lease.held, None, "the lease is free");
         assert_eq!(
-            document.failure.unwrap().attempts,
+            document.failures().next().unwrap().1.attempts,
             attempt,
             "counted across ticks"
         );

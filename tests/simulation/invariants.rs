@@ -170,6 +170,7 @@ impl Invariants {
             | TickError::Contended { .. } => true,
             TickError::MarkedFailed
             | TickError::Fingerprint { .. }
+            | TickError::SinksChanged { .. }
             | TickError::SchemaChanged { .. }
             | TickError::OtherServer { .. }
             | TickError::Restored { .. }

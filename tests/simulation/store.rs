@@ -187,8 +187,8 @@ impl std::fmt::Display for Describe<'_> {
         if let Some(held) = &self.0.lease.held {
             write!(f, ", held by {}", held.owner_id)?;
         }
-        if let Some(failure) = &self.0.failure {
-            write!(f, ", failed {} times", failure.attempts)?;
+        for (sink, failure) in self.0.failures() {
+            write!(f, ", {sink} failed {} times", failure.attempts)?;
         }
         Ok(())
     }

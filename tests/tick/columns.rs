@@ -137,6 +137,7 @@ async fn another_server_stops_the_poller_until_it_is_adopted() {
     assert_eq!(world.document(), before, "nothing was written");
     let poller = world.poller("app/one");
     let order = |evidence| Order::Adopt {
+        sinks: vec!["hook".to_owned()],
         source: poller.identity(),
         schema: None,
         evidence,

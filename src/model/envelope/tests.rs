@@ -30,7 +30,7 @@ fn batch() -> Batch {
         token: FencingToken::default().at_least(7),
         sequence: 3,
     };
-    Batch::assemble("orders", &[], &writer.finish(), fence, 1)
+    Batch::assemble("orders", &[], &writer.finish(), fence, 1, None)
 }
 
 fn parsed(batch: &Batch, envelope: Envelope) -> Value {

@@ -194,6 +194,16 @@ impl Sweep {
         seen
     }
 
+    /// The beginning of a page that was seen: these places only. What comes behind them is not passed,
+    /// so nothing follows about the end.
+    pub fn see_again<'a>(
+        &self,
+        seen: &Seen,
+        places: impl IntoIterator<Item = &'a Position>,
+    ) -> Seen {
+        self.see(places, false, seen.survey.clone())
+    }
+
     /// Everything on this page is delivered, and everything before it.
     pub fn pass(&mut self, seen: &Seen) {
         if let (Some(low), Some(first)) = (&mut self.low, &seen.first)

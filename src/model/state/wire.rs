@@ -5,6 +5,7 @@
 mod format;
 mod late;
 mod past;
+mod sinks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{
-    AuditEntry, Checkpoint, Counters, CursorMark, Failure, StateDocument, Status, VERSION,
-};
+use super::{AuditEntry, Checkpoint, Counters, CursorMark, StateDocument, Status, VERSION};
 use crate::clock::Timestamp;
 use crate::model::definition::SourceDefinition;
 use crate::model::history::HistoryEntry;
@@ -28,6 +27,7 @@ use crate::model::position::{
 };
 use late::WireLate;
 use past::{WireColumn, WireEntry, WireSchema, columns_from, columns_of};
+use sinks::WireSink;
 
 /// Why a document cannot be trusted. It is left as it is; a person decides.
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +64,8 @@ struct Wire {
     delivered: Vec<WireDelivered>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     late: Option<WireLate>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    failure: Option<Failure>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    sinks: BTreeMap<String, WireSink>,
     #[serde(default)]
     status: Status,
     #[serde(default)]
@@ -164,6 +164,10 @@ impl StateDocument {
         {
             return Err(DocumentError::Tampered);
         }
+        // Written before there were several sinks. What it counted is counted anew.
+        if let Some(object) = value.as_object_mut() {
+            object.remove("failure");
+        }
         let wire: Wire = serde_json::from_value(value)
             .map_err(|error| DocumentError::Illegal(error.to_string()))?;
         if wire.poller_name != poller_name {
@@ -193,7 +197,7 @@ impl From<&StateDocument> for Wire {
             holder,
             delivered,
             late,
-            failure,
+            sinks,
             status,
             counters,
             schema,
@@ -223,16 +227,12 @@ impl From<&StateDocument> for Wire {
                 expires_at: held.map(|held| held.expires_at),
             },
             holder: holder.clone(),
-            delivered: delivered
-                .iter()
-                .map(|(id, position)| WireDelivered {
-                    id: id.to_string(),
-                    cursor: position.cursor().iter().map(Scalar::to_tagged).collect(),
-                    key: position.key().iter().map(Scalar::to_tagged).collect(),
-                })
-                .collect(),
+            delivered: delivered.iter().map(WireDelivered::of).collect(),
             late: WireLate::of(late),
-            failure: failure.clone(),
+            sinks: sinks
+                .iter()
+                .map(|(name, sink)| (name.clone(), WireSink::from(sink)))
+                .collect(),
             status: status.clone(),
             counters: counters.clone(),
             schema: schema.as_deref().map(WireSchema::from),
@@ -298,6 +298,10 @@ impl Wire {
             let order = "the versions of its history are not in order";
             return Err(DocumentError::Illegal(order.to_owned()));
         }
+        let sinks = self
+            .sinks
+            .into_iter()
+            .map(|(name, sink)| Ok((name, sink.into_state(key_columns)?)));
         let past_schemas = self.past_schemas.into_iter().map(|(hash, columns)| {
             let schema = columns_from(hash.clone(), columns);
             (hash, Arc::new(schema))
@@ -315,7 +319,7 @@ impl Wire {
                 .map(Late::try_from)
                 .transpose()?
                 .unwrap_or_default(),
-            failure: self.failure,
+            sinks: sinks.collect::<Result<_, DocumentError>>()?,
             status: self.status,
             counters: self.counters,
             schema: self.schema.map(|schema| Arc::new(schema.into())),
@@ -427,6 +431,14 @@ impl WireLease {
 }
 
 impl WireDelivered {
+    fn of((id, position): (&EventId, &Position)) -> Self {
+        Self {
+            id: id.to_string(),
+            cursor: position.cursor().iter().map(Scalar::to_tagged).collect(),
+            key: position.key().iter().map(Scalar::to_tagged).collect(),
+        }
+    }
+
     fn parse(&self) -> Result<(EventId, Position), DocumentError> {
         let id = EventId::parse(&self.id)
             .ok_or_else(|| DocumentError::Illegal(format!("{:?} is no event id", self.id)))?;

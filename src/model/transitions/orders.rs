@@ -10,6 +10,7 @@ use crate::model::history::short;
 use crate::model::late::Epoch;
 use crate::model::lease::AgeEvidence;
 use crate::model::schema::Schema;
+use crate::model::sinks;
 use crate::model::state::{AuditEntry, CursorMark, StateDocument, Status};
 
 /// Older entries of the audit trail are dropped beyond this.
@@ -41,6 +42,8 @@ pub enum Order {
     Adopt {
         source: SourceIdentity,
         schema: Option<Arc<Schema>>,
+        /// The names of all sinks: a new one begins at the checkpoint.
+        sinks: Vec<String>,
         evidence: AgeEvidence,
     },
     /// A saved document takes the place of this one.
@@ -92,10 +95,11 @@ pub(super) fn apply(
         Order::Adopt {
             source,
             schema,
+            sinks,
             evidence,
         } => {
             refuse_if_held(document, *evidence)?;
-            match adopt(document, source, schema.as_ref(), now)? {
+            match adopt(document, source, schema.as_ref(), sinks, now)? {
                 Some(adopted) => adopted,
                 None => return Ok(Applied::Already),
             }
@@ -176,6 +180,7 @@ fn reset(
 ) -> (StateDocument, String) {
     let mut next = begun_again(document, source, now);
     next.checkpoint.cursor.clone_from(to);
+    sinks::begin_at(&mut next.sinks, to.as_ref().map(|to| &to.position));
     next.checkpoint.last_successful_batch_id = None;
     next.checkpoint.metadata.remove("row_count");
     // What the columns are is written down again by the next commit.
@@ -203,6 +208,8 @@ fn rollback(
     }
     let mut next = begun_again(document, source, now);
     next.checkpoint.cursor.clone_from(&kept.cursor);
+    let place = kept.cursor.as_ref().map(|mark| &mark.position);
+    sinks::begin_at(&mut next.sinks, place);
     next.checkpoint
         .last_successful_batch_id
         .clone_from(&kept.batch_id);
@@ -248,6 +255,7 @@ fn adopt(
     document: &StateDocument,
     source: &SourceIdentity,
     schema: Option<&Arc<Schema>>,
+    configured: &[String],
     now: Timestamp,
 ) -> Result<Option<(StateDocument, String)>, Refusal> {
     fits(document, source)?;
@@ -256,12 +264,14 @@ fn adopt(
         _ => true,
     };
     let same_source = document.source_fingerprint == source.fingerprint;
-    if same_source && same_columns && document.server.is_none() {
+    let same_sinks = sinks::compare(&document.sinks, configured).is_ok();
+    if same_source && same_columns && same_sinks && document.server.is_none() {
         return Ok(None);
     }
     let mut next = document.clone();
     fence_off(&mut next);
     made_for(&mut next, source);
+    sinks::register(&mut next.sinks, configured);
     // Whichever server answers next is the one.
     next.server = None;
     next.late.fences.clear();
@@ -291,7 +301,8 @@ fn import(
     let mut next = saved.clone();
     next.lease.token = document.lease.token.max(saved.lease.token);
     fence_off(&mut next);
-    next.failure = None;
+    sinks::keep_behind(&mut next.sinks, &document.sinks);
+    sinks::begin_at(&mut next.sinks, saved.position());
     // What somebody has paused stays paused.
     if document.status == Status::Paused {
         next.status = Status::Paused;
@@ -321,7 +332,6 @@ fn begun_again(document: &StateDocument, source: &SourceIdentity, now: Timestamp
     made_for(&mut next, source);
     next.delivered.clear();
     next.late.begin_again();
-    next.failure = None;
     if next.status == Status::Failed {
         next.status = Status::Active;
     }
@@ -368,14 +378,31 @@ fn set_status(
     changed(next)
 }
 
+/// What a tick does of itself is in the trail too.
+pub(super) fn audit_own(next: &mut StateDocument, what: &str, why: &str, now: Timestamp) {
+    let entry = AuditEntry {
+        at: now,
+        who: "dbtick".to_owned(),
+        what: what.to_owned(),
+        why: why.to_owned(),
+        id: None,
+    };
+    push(next, entry);
+}
+
 fn audit(next: &mut StateDocument, by: &Operator, what: String, now: Timestamp) {
-    next.audit.push(AuditEntry {
+    let entry = AuditEntry {
         at: now,
         who: by.who.clone(),
         what,
         why: by.why.clone(),
         id: Some(by.id.clone()),
-    });
+    };
+    push(next, entry);
+}
+
+fn push(next: &mut StateDocument, entry: AuditEntry) {
+    next.audit.push(entry);
     let surplus = next.audit.len().saturating_sub(AUDIT_KEPT);
     next.audit.drain(..surplus);
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::model::definition::SourceDefinition;
 use crate::model::lease::StoreClock;
 use crate::model::position::{CursorKind, Scalar};
+use crate::model::sinks::{Failure, SinkNews};
 
 const TTL: Duration = Duration::from_secs(24);
 const MARGIN: Duration = Duration::from_secs(5);
@@ -38,6 +39,7 @@ fn claim(nonce: &str, now: i64) -> Action {
         owner_id: format!("app/instance/{nonce}"),
         nonce: nonce.to_owned(),
         source: source(),
+        sinks: vec!["hook".to_owned()],
         ttl: TTL,
         evidence: evidence(now),
     })
@@ -65,6 +67,7 @@ fn commit_to(value: i128, then: Then) -> Step {
             server: None,
             late: None,
             shelved: false,
+            news: all_is_well(),
         },
         then,
     }
@@ -123,16 +126,32 @@ fn refused(document: &StateDocument, action: &Action, now: i64) -> Refusal {
     apply(document, action, at(now)).unwrap_err()
 }
 
-fn failure() -> Failure {
-    Failure {
-        sink: "hook".to_owned(),
+fn news(failure: Option<Failure>) -> News {
+    let sink = SinkNews {
+        failure,
+        ..SinkNews::default()
+    };
+    News {
+        sinks: [("hook".to_owned(), sink)].into(),
+        gone: None,
+    }
+}
+
+fn all_is_well() -> News {
+    news(None)
+}
+
+fn failure() -> News {
+    news(Some(Failure {
         event_id: "0".repeat(32),
         attempts: 1,
+        rejections: 0,
         first_at: at(0),
         last_at: at(0),
         not_before: None,
         error: "500".to_owned(),
-    }
+        named: BTreeMap::new(),
+    }))
 }
 
 #[test]
@@ -346,6 +365,7 @@ fn what_was_delivered_above_the_checkpoint_is_kept_until_it_is_covered() {
             server: None,
             late: None,
             shelved: false,
+            news: all_is_well(),
         },
         then: RENEW,
     };
@@ -366,10 +386,10 @@ fn a_failure_is_kept_until_a_commit_clears_it() {
     let claimed = next(&fresh(), &claim("a", 0), 0);
     let record = hold(mark_of(&claimed, 1), Step::RecordFailure(failure()));
     let failed = next(&claimed, &record, 1);
-    assert!(failed.failure.is_some() && failed.lease.held.is_none());
+    assert!(failed.failures().count() == 1 && failed.lease.held.is_none());
     let again = next(&failed, &claim("b", 2), 2);
     let moved = next(&again, &hold(mark_of(&again, 1), commit_to(1, RENEW)), 3);
-    assert_eq!(moved.failure, None);
+    assert_eq!(moved.failures().count(), 0);
 }
 
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use crate::model::definition::SourceDefinition;
 use crate::model::lease::WriteMark;
 use crate::model::page::EventId;
 use crate::model::position::{Position, Scalar};
-use crate::model::state::Failure;
+use crate::model::sinks::{Failure, News};
 use crate::model::transitions::{Action, Advance, Claim, Step, Then, apply};
 
 fn at(second: i64) -> Timestamp {
@@ -93,6 +93,7 @@ fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> St
             fingerprint: document.source_fingerprint.clone(),
             definition: source("orders").definition,
         },
+        sinks: vec!["hook".to_owned()],
         ttl: Duration::from_secs(24),
         evidence: evidence(0),
     });
@@ -113,6 +114,7 @@ fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> St
                 server: None,
                 late: None,
                 shelved: false,
+                news: News::default(),
             },
             then: match last {
                 true => Then::Release,
@@ -214,17 +216,18 @@ fn a_reset_clears_what_belongs_to_the_old_place() {
     let id = EventId::parse(&"0".repeat(32)).unwrap();
     document.delivered.insert(id, place(7).position);
     document.status = Status::Failed;
-    document.failure = Some(Failure {
-        sink: "hook".to_owned(),
+    document.sinks.get_mut("hook").unwrap().failure = Some(Failure {
         event_id: id.to_string(),
         attempts: 3,
+        rejections: 0,
         first_at: at(0),
         last_at: at(0),
         not_before: None,
         error: "500".to_owned(),
+        named: BTreeMap::new(),
     });
     let next = changed_by(&document, &order("a", reset(None, source("new"))), 100);
-    assert!(next.delivered.is_empty() && next.failure.is_none() && next.schema.is_none());
+    assert!(next.delivered.is_empty() && next.failures().count() == 0 && next.schema.is_none());
     assert_eq!(next.status, Status::Active);
     assert_eq!(next.checkpoint.cursor, None);
     assert_eq!(next.checkpoint.last_successful_batch_id, None);
@@ -256,6 +259,7 @@ fn adopting_keeps_the_checkpoint_and_every_kept_version() {
     let mut document = committed(&[5, 9]);
     document.source = Some(source("orders").definition);
     let adopt = |source: SourceIdentity, schema| Order::Adopt {
+        sinks: vec!["hook".to_owned()],
         source,
         schema,
         evidence: evidence(1000),
@@ -325,6 +329,7 @@ fn no_move_by_hand_is_made_while_somebody_holds_the_lease() {
         owner_id: "app/two".to_owned(),
         nonce: "n".to_owned(),
         source: source("orders"),
+        sinks: vec!["hook".to_owned()],
         ttl: Duration::from_secs(24),
         evidence: evidence(0),
     });
@@ -342,6 +347,7 @@ fn no_move_by_hand_is_made_while_somebody_holds_the_lease() {
             evidence: early,
         },
         Order::Adopt {
+            sinks: vec!["hook".to_owned()],
             source: source("new"),
             schema: None,
             evidence: early,

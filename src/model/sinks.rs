@@ -1,0 +1,321 @@
+//! What the document knows about each sink of a poller: its failures, counted across ticks and
+//! processes, how far it is behind, and how much it takes at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use serde::{Deserialize, Serialize};
+
+use super::lease::to_delta;
+use super::page::EventId;
+use super::position::Position;
+use super::state::CursorMark;
+use crate::clock::Timestamp;
+
+/// Rows among which those that were set aside are counted.
+const WINDOW: u64 = 1000;
+/// So many rows that a receiver has named are counted one by one.
+const MOST_NAMED: usize = 100;
+/// More of them cost more in the document than their duplicates.
+const MOST_DELIVERED: usize = 1024;
+/// A receiver that took less at once may take more by then.
+const LIMIT_HOLDS: TimeDelta = TimeDelta::hours(24);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// By name; all of them, so that one that was added, renamed or removed is noticed (E3). Empty in
+/// documents of older versions.
+pub type Sinks = BTreeMap<String, SinkState>;
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SinkState {
+    /// `None`: its last answer was good.
+    pub failure: Option<Failure>,
+    /// It is behind the checkpoint, gets no live batches, and catches up by reading again.
+    pub lag: Option<Lag>,
+    pub limit: Option<SizeLimit>,
+    /// How many rows the poller had delivered when one was set aside; of the last thousand only.
+    pub set_aside: Vec<u64>,
+}
+
+/// Why an event could not be delivered, counted until that very event is acknowledged or set aside: a
+/// batch is cut differently with each tick.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub event_id: String,
+    pub attempts: u32,
+    /// Of the attempts, those in which the receiver answered that it does not take it.
+    #[serde(default)]
+    pub rejections: u32,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// The sink is left alone until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
+    pub error: String,
+    /// Events that the receiver has named in partial answers, and how often.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub named: BTreeMap<String, u32>,
+}
+
+/// Its own position and delivered set (E3). The position never goes beyond the checkpoint: a row that
+/// commits late would be behind it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lag {
+    /// `None`: the beginning.
+    pub position: Option<CursorMark>,
+    /// What it has acknowledged above its position, as far as that is remembered.
+    pub delivered: BTreeMap<EventId, Position>,
+    pub since: Timestamp,
+}
+
+/// A batch of more bytes was too large for the receiver (413).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeLimit {
+    pub bytes: u64,
+    pub until: Timestamp,
+}
+
+/// What a tick has learned about its sinks; goes into the document with the commit.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct News {
+    /// Of each sink that was asked.
+    pub sinks: BTreeMap<String, SinkNews>,
+    /// Nobody is there any more: the poller stops until a person says otherwise.
+    pub gone: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SinkNews {
+    /// `None`: all is well.
+    pub failure: Option<Failure>,
+    pub falls_behind: Option<Lag>,
+    pub limit: Option<SizeLimit>,
+    pub set_aside: u32,
+}
+
+/// Configured and recorded names differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinksDiffer {
+    pub added: Vec<String>,
+    pub removed: Vec<String>,
+}
+
+/// Whether the document was written for these sinks.
+pub fn compare(known: &Sinks, configured: &[String]) -> Result<(), SinksDiffer> {
+    if known.is_empty() {
+        return Ok(());
+    }
+    let configured: BTreeSet<&String> = configured.iter().collect();
+    let added: Vec<_> = configured
+        .iter()
+        .filter(|name| !known.contains_key(**name))
+        .map(ToString::to_string)
+        .collect();
+    let removed: Vec<_> = known
+        .keys()
+        .filter(|name| !configured.contains(name))
+        .cloned()
+        .collect();
+    match added.is_empty() && removed.is_empty() {
+        true => Ok(()),
+        false => Err(SinksDiffer { added, removed }),
+    }
+}
+
+/// From now on these are the sinks: a new one begins at the checkpoint.
+pub(super) fn register(known: &mut Sinks, configured: &[String]) {
+    known.retain(|name, _| configured.contains(name));
+    for name in configured {
+        known.entry(name.clone()).or_default();
+    }
+}
+
+/// `rows`: how many the poller has delivered by now.
+pub(super) fn note(known: &mut Sinks, news: &News, rows: u64) {
+    for (name, news) in &news.sinks {
+        let SinkNews {
+            failure,
+            falls_behind,
+            limit,
+            set_aside,
+        } = news;
+        let state = known.entry(name.clone()).or_default();
+        state.failure.clone_from(failure);
+        if falls_behind.is_some() {
+            state.lag.clone_from(falls_behind);
+        }
+        if limit.is_some() {
+            state.limit = *limit;
+        }
+        let again = std::iter::repeat_n(rows, *set_aside as usize);
+        state.set_aside.extend(again);
+        state.set_aside.retain(|at| is_recent(*at, rows));
+    }
+}
+
+/// The poller begins elsewhere: attempts belong to the old place. A sink that is behind the new place
+/// too goes on from its own; one that is not gets what the others get.
+pub(super) fn begin_at(known: &mut Sinks, place: Option<&Position>) {
+    for state in known.values_mut() {
+        state.failure = None;
+        let behind = |lag: &Lag| lag.position.as_ref().map(|mark| &mark.position) < place;
+        state.lag = state.lag.take().filter(behind);
+    }
+}
+
+/// Another document takes the place of one: whoever is behind in either is behind.
+pub(super) fn keep_behind(sinks: &mut Sinks, before: &Sinks) {
+    if sinks.is_empty() {
+        sinks.clone_from(before);
+        return;
+    }
+    let place = |lag: &Lag| lag.position.as_ref().map(|mark| mark.position.clone());
+    for (name, state) in sinks {
+        let was = before.get(name).and_then(|before| before.lag.as_ref());
+        let further = |was: &&Lag| state.lag.as_ref().is_none_or(|is| place(was) < place(is));
+        if let Some(was) = was.filter(further) {
+            state.lag = Some(was.clone());
+        }
+    }
+}
+
+/// How long to leave a sink alone after so many failed ticks in a row. The first few are close
+/// together: most troubles are short.
+#[must_use]
+pub fn back_off(attempts: u32) -> Duration {
+    match attempts {
+        0..=2 => Duration::ZERO,
+        more => LONGEST_PAUSE.min(Duration::from_secs(1 << (more - 2).min(16))),
+    }
+}
+
+fn is_recent(at: u64, rows: u64) -> bool {
+    rows.saturating_sub(at) < WINDOW
+}
+
+impl SinkState {
+    /// How many more rows may be set aside now.
+    #[must_use]
+    pub fn room_aside(&self, most: u32, rows: u64) -> usize {
+        let recent = self.set_aside.iter().filter(|at| is_recent(**at, rows));
+        (most as usize).saturating_sub(recent.count())
+    }
+
+    /// What it takes at once, as far as it has shown.
+    #[must_use]
+    pub fn largest(&self, now: Timestamp) -> Option<u64> {
+        let limit = self.limit.filter(|limit| now < limit.until);
+        limit.map(|limit| limit.bytes)
+    }
+
+    #[must_use]
+    pub fn not_before(&self) -> Option<Timestamp> {
+        self.failure.as_ref().and_then(|failure| failure.not_before)
+    }
+}
+
+impl SizeLimit {
+    /// After a batch of so many bytes was too large.
+    #[must_use]
+    pub fn below(bytes: usize, now: Timestamp) -> Self {
+        Self {
+            bytes: (bytes / 2) as u64,
+            until: now + LIMIT_HOLDS,
+        }
+    }
+}
+
+impl Lag {
+    /// A sink that had everything up to `position`, and of what is above it `delivered`.
+    #[must_use]
+    pub fn new(
+        position: Option<CursorMark>,
+        delivered: BTreeMap<EventId, Position>,
+        since: Timestamp,
+    ) -> Self {
+        let delivered = match delivered.len() > MOST_DELIVERED {
+            true => BTreeMap::new(),
+            false => delivered,
+        };
+        Self {
+            position,
+            delivered,
+            since,
+        }
+    }
+}
+
+/// How one more failure is counted.
+#[derive(Debug, Clone)]
+pub struct Attempt<'a> {
+    /// The event that stands in the way now.
+    pub event_id: EventId,
+    /// Those that are not delivered, this one among them.
+    pub pending: &'a BTreeSet<EventId>,
+    pub error: String,
+    pub rejected: bool,
+    /// The receiver asked for it.
+    pub not_before: Option<Timestamp>,
+    /// Those that the receiver has named this time.
+    pub named: Vec<EventId>,
+    /// The host repeats a tick that has just failed: that is not another failure (D10).
+    pub repeated: bool,
+}
+
+impl Failure {
+    #[must_use]
+    pub fn after(before: Option<&Self>, attempt: Attempt<'_>, now: Timestamp) -> Self {
+        let Attempt {
+            event_id,
+            pending,
+            error,
+            rejected,
+            not_before,
+            named,
+            repeated,
+        } = attempt;
+        let same = before.filter(|before| before.concerns(pending));
+        let once = u32::from(!repeated || same.is_none());
+        let attempts = same.map_or(0, |same| same.attempts).saturating_add(once);
+        let rejections = same.map_or(0, |same| same.rejections);
+        let own_pause = match back_off(attempts) {
+            Duration::ZERO => None,
+            pause => Some(now + to_delta(pause)),
+        };
+        let mut counts = BTreeMap::new();
+        for id in named.into_iter().take(MOST_NAMED) {
+            let id = id.to_string();
+            let times = before
+                .and_then(|before| before.named.get(&id))
+                .unwrap_or(&0)
+                + once;
+            counts.insert(id, times);
+        }
+        Self {
+            event_id: same.map_or_else(|| event_id.to_string(), |same| same.event_id.clone()),
+            attempts,
+            rejections: rejections.saturating_add(once * u32::from(rejected)),
+            first_at: same.map_or(now, |same| same.first_at),
+            last_at: now,
+            not_before: not_before.max(own_pause),
+            error,
+            named: counts,
+        }
+    }
+
+    /// Whether the event that it counts is among these.
+    #[must_use]
+    pub fn concerns(&self, pending: &BTreeSet<EventId>) -> bool {
+        EventId::parse(&self.event_id).is_some_and(|id| pending.contains(&id))
+    }
+
+    /// How often the receiver has named this event so far.
+    #[must_use]
+    pub fn times_named(&self, id: &EventId) -> u32 {
+        self.named.get(&id.to_string()).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

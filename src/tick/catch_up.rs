@@ -1,0 +1,323 @@
+//! A sink that failed while the others went on gets what it has missed, by reading it again (E3). It has
+//! a position of its own in the document, which never goes beyond the checkpoint: below that, all rows
+//! are visible. What was delivered above the checkpoint comes last, all at once; then it is one of the
+//! others again.
+//!
+//! This comes after what is new, and for a short while only: who is behind must not hold up the rest.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::clean_up::clean_up;
+use super::deliver::{Settled, settle};
+use super::hand_over::{Dispatch, hand_over};
+use super::keeper::Lease;
+use super::memory::Memory;
+use super::reading::{read_page, refuse_another_order, refuse_another_server};
+use super::report::{Outcome, TickError};
+use super::{Call, Poller, Progress, all_but};
+use crate::model::envelope::Batch;
+use crate::model::page::{EventId, Page};
+use crate::model::position::Position;
+use crate::model::sinks::{Lag, News};
+use crate::model::state::{CursorMark, StateDocument};
+use crate::model::transitions::CatchUp;
+use crate::sink::{DeliveryFailure, FailureKind, Outlet};
+use crate::source::{ReadPage, Types};
+
+/// No new batch is begun after this.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Whether a sink is behind that may be asked now.
+pub(super) fn is_due(poller: &Poller, document: &StateDocument) -> bool {
+    due(poller, document).next().is_some()
+}
+
+/// Whether the commit policy cannot be met without those that are behind: the configuration has
+/// changed meanwhile.
+pub(super) fn comes_first(poller: &Poller, document: &StateDocument) -> bool {
+    let votes = poller.sinks.iter().map(|outlet| {
+        let behind = document.sink(outlet.sink.name()).lag.is_some();
+        (outlet.required, !behind)
+    });
+    document.is_anybody_behind() && !poller.commit.is_met(votes)
+}
+
+/// How a tick ends that has done nothing else.
+pub(super) fn outcome(poller: &Poller, document: &StateDocument) -> Result<Outcome, TickError> {
+    if !comes_first(poller, document) {
+        return Ok(Outcome::CaughtUp);
+    }
+    let behind = document.sinks.iter().find(|(_, sink)| sink.lag.is_some());
+    let (sink, failure) = match behind {
+        Some((name, sink)) => (name.clone(), sink.failure.clone()),
+        None => return Ok(Outcome::CaughtUp),
+    };
+    let said = failure
+        .as_ref()
+        .map_or("it has not come to the end yet", |failure| &failure.error);
+    Err(TickError::Delivery {
+        poller: poller.name.clone(),
+        sink,
+        attempts: failure.as_ref().map_or(1, |failure| failure.attempts),
+        paused: false,
+        failure: DeliveryFailure::new(
+            FailureKind::Passing,
+            format!("it is behind, and the others must wait for it by now: {said}"),
+        ),
+    })
+}
+
+/// One after the other. What goes wrong is in the document and in the log; it does not fail the tick.
+pub(super) async fn all(
+    poller: &Poller,
+    call: &Call,
+    lease: &Lease,
+    mut document: StateDocument,
+    progress: &mut Progress,
+) -> StateDocument {
+    let sinks: Vec<&Outlet> = due(poller, &document).collect();
+    for outlet in sinks {
+        let mut chase = Chase {
+            poller,
+            call,
+            lease,
+            outlet,
+            document,
+            until: poller.clock.monotonic() + LONGEST,
+            progress,
+        };
+        if let Err(error) = chase.run().await {
+            let sink = outlet.sink.name();
+            tracing::warn!(poller = %poller.name, sink, "catching up has failed: {}", error.story());
+        }
+        document = chase.document;
+    }
+    document
+}
+
+fn due<'a>(poller: &'a Poller, document: &StateDocument) -> impl Iterator<Item = &'a Outlet> {
+    let now = poller.clock.now();
+    poller.sinks.iter().filter(move |outlet| {
+        let state = document.sink(outlet.sink.name());
+        state.lag.is_some() && state.not_before().is_none_or(|until| until <= now)
+    })
+}
+
+struct Chase<'a> {
+    poller: &'a Poller,
+    call: &'a Call,
+    lease: &'a Lease,
+    outlet: &'a Outlet,
+    document: StateDocument,
+    until: Instant,
+    progress: &'a mut Progress,
+}
+
+/// Whether to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Goes {
+    On,
+    NoFurther,
+}
+
+impl Chase<'_> {
+    async fn run(&mut self) -> Result<(), TickError> {
+        while let Some(lag) = self.document.sink(self.name()).lag {
+            if self.is_out_of_time() {
+                return Ok(());
+            }
+            let after = lag.position.as_ref().map(|mark| &mark.position);
+            if after >= self.document.position() {
+                return self.come_level(&lag).await;
+            }
+            if self.next_page(&lag).await? == Goes::NoFurther {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows below the checkpoint.
+    async fn next_page(&mut self, lag: &Lag) -> Result<Goes, TickError> {
+        let after = lag.position.as_ref().map(|mark| &mark.position);
+        let low = self.document.checkpoint.cursor.clone();
+        let (mut page, types, end) = self.read(after).await?;
+        let low_place = low.as_ref().map(|mark| &mark.position);
+        let cut = page.cut(|place| Some(place) <= low_place);
+        let reached = end || !cut.is_empty();
+        let last = page.last_position().cloned();
+        let page = page.without(|id| lag.delivered.contains_key(id));
+        let to = match reached {
+            true => low,
+            false => last.map(|last| CursorMark::new(last, &self.poller.key_columns)),
+        };
+        if page.is_empty() {
+            self.write(to, BTreeMap::new(), false, News::default())
+                .await;
+            return Ok(Goes::On);
+        }
+        let settled = self.send(&page, &types).await;
+        let first = first_pending(&settled, &page);
+        let to = match first {
+            None => to,
+            Some(at) => at.checked_sub(1).map(|before| {
+                let place = page.events()[before].position.clone();
+                CursorMark::new(place, &self.poller.key_columns)
+            }),
+        };
+        self.write(to, taken(&settled, &page), false, self.news(&settled))
+            .await;
+        self.clean_up(&settled, &page).await;
+        Ok(match first {
+            None => Goes::On,
+            Some(_) => Goes::NoFurther,
+        })
+    }
+
+    /// What was delivered above the checkpoint. A row may still be committed among them, so the sink
+    /// does not go there step by step: either it has all of them, or they come again.
+    async fn come_level(&mut self, lag: &Lag) -> Result<(), TickError> {
+        let low = self.document.position().cloned();
+        let memory = Memory::load(self.poller, &self.document, low.as_ref()).await?;
+        let inline = self.document.delivered.values();
+        let spilled = self.document.late.spilled.iter().map(|segment| &segment.to);
+        let top = inline.chain(spilled).max().cloned();
+        let mut has: BTreeMap<EventId, Position> = lag.delivered.clone();
+        let mut after = low;
+        while after < top {
+            if self.is_out_of_time() {
+                self.write(None, has, false, News::default()).await;
+                return Ok(());
+            }
+            let (mut page, types, end) = self.read(after.as_ref()).await?;
+            let cut = page.cut(|place| Some(place) <= top.as_ref());
+            let last = page.last_position().cloned();
+            let page = page.without(|id| !memory.has(id) || has.contains_key(id));
+            if !page.is_empty() {
+                let settled = self.send(&page, &types).await;
+                has.extend(taken(&settled, &page));
+                let news = self.news(&settled);
+                if first_pending(&settled, &page).is_some() {
+                    self.write(None, has, false, news).await;
+                    return Ok(());
+                }
+                self.clean_up(&settled, &page).await;
+            }
+            match last {
+                Some(last) if !end && cut.is_empty() => after = Some(last),
+                _ => break,
+            }
+        }
+        self.write(None, BTreeMap::new(), true, News::default())
+            .await;
+        let sink = self.name();
+        tracing::info!(poller = %self.poller.name, sink, "it has caught up");
+        Ok(())
+    }
+
+    async fn read(&self, after: Option<&Position>) -> Result<(Page, Types, bool), TickError> {
+        let ReadPage {
+            page,
+            end,
+            types,
+            schema,
+            server,
+            ..
+        } = read_page(self.poller, after, &self.call.budget).await?;
+        refuse_another_server(self.poller, &self.document, server.as_deref())?;
+        refuse_another_order(self.poller, &self.document, &schema)?;
+        Ok((page, types, end))
+    }
+
+    async fn send(&self, page: &Page, types: &Types) -> Settled {
+        let dispatch = Dispatch::of(self.poller, self.call, self.lease, &self.document);
+        let state = self.document.sink(self.name());
+        let ids = page.events().iter().map(|event| event.id).collect();
+        let before = state
+            .failure
+            .as_ref()
+            .filter(|failure| failure.concerns(&ids));
+        let batch = Batch::assemble(
+            &self.poller.name,
+            types,
+            page,
+            dispatch.fences.next(),
+            before.map_or(0, |failure| failure.attempts) + 1,
+            self.call.trace.clone(),
+        );
+        let handed = hand_over(dispatch, self.outlet.sink.as_ref(), &state, &batch).await;
+        settle(
+            dispatch,
+            self.name(),
+            &self.document,
+            (&batch, page),
+            handed,
+        )
+        .await
+    }
+
+    fn news(&self, settled: &Settled) -> News {
+        let name = self.name().to_owned();
+        News {
+            sinks: [(name, settled.news.clone())].into(),
+            gone: None,
+        }
+    }
+
+    async fn write(
+        &mut self,
+        to: Option<CursorMark>,
+        delivered: BTreeMap<EventId, Position>,
+        arrived: bool,
+        mut news: News,
+    ) {
+        if arrived {
+            news.sinks.entry(self.name().to_owned()).or_default();
+        }
+        let step = CatchUp {
+            sink: self.name().to_owned(),
+            to,
+            delivered,
+            arrived,
+            news,
+            ttl: self.poller.lease.ttl,
+        };
+        self.document = self.lease.catch_up(step).await;
+    }
+
+    /// An outbox waits for the slowest.
+    async fn clean_up(&mut self, settled: &Settled, page: &Page) {
+        let name = self.name();
+        let others = self.document.sinks.iter();
+        let mut others = others.filter(|(other, sink)| *other != name && sink.lag.is_some());
+        if others.next().is_none() && self.poller.source.cleans_up() {
+            let clean = all_but(page, &settled.stay());
+            let left = clean_up(self.poller, clean, &self.call.budget).await;
+            self.progress.tally.left_behind += left;
+        }
+    }
+
+    fn is_out_of_time(&self) -> bool {
+        let now = self.poller.clock.monotonic();
+        now >= self.until || self.call.budget.is_spent(now)
+    }
+
+    fn name(&self) -> &str {
+        self.outlet.sink.name()
+    }
+}
+
+fn first_pending(settled: &Settled, page: &Page) -> Option<usize> {
+    (0..page.len()).find(|at| settled.handed.is_pending(*at))
+}
+
+fn taken(settled: &Settled, page: &Page) -> BTreeMap<EventId, Position> {
+    let events = page.events().iter().enumerate();
+    events
+        .filter(|(at, _)| !settled.handed.is_pending(*at))
+        .map(|(_, event)| (event.id, event.position.clone()))
+        .collect()
+}

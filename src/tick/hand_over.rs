@@ -1,0 +1,418 @@
+//! One batch to one sink, as far as it can be brought there: whole, in halves where it is too large,
+//! and one by one where a row is looked for that the sink never takes (D8).
+//!
+//! Nothing is decided here about the checkpoint: the outcome says of each event what became of it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+use tokio::time::timeout_at;
+
+use super::budget::Budget;
+use super::keeper::{Fences, Lease};
+use super::{Call, Poller};
+use crate::model::envelope::Batch;
+use crate::model::page::EventId;
+use crate::model::policy::Poisoned;
+use crate::model::sinks::{Attempt, Failure, SinkState, SizeLimit};
+use crate::model::state::StateDocument;
+use crate::sink::{DeliveryFailure, FailureKind, Sink, Unaccepted, Verdict};
+
+/// What a sink has done about an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fate {
+    Taken,
+    /// It will never take it, and that is not the sink's fault.
+    Bad {
+        reason: String,
+    },
+    Pending,
+}
+
+#[derive(Debug)]
+pub(super) struct Handed {
+    /// Of each event of the batch.
+    pub(super) fates: Vec<Fate>,
+    /// Why some are pending.
+    pub(super) failure: Option<DeliveryFailure>,
+    pub(super) limit: Option<SizeLimit>,
+    named: Vec<EventId>,
+    /// The receiver has said that it does not take it.
+    rejected: bool,
+}
+
+/// All that a delivery needs beside the batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dispatch<'a> {
+    pub(super) poller: &'a Poller,
+    pub(super) fences: &'a Fences,
+    pub(super) budget: &'a Budget,
+    /// Rows that the poller has delivered so far.
+    pub(super) rows: u64,
+    /// The host repeats a tick that has just failed.
+    pub(super) repeated: bool,
+}
+
+impl<'a> Dispatch<'a> {
+    pub(super) fn of(
+        poller: &'a Poller,
+        call: &'a Call,
+        lease: &'a Lease,
+        document: &StateDocument,
+    ) -> Self {
+        Self {
+            poller,
+            fences: lease.fences(),
+            budget: &call.budget,
+            rows: document.counters.rows,
+            repeated: call.repeated,
+        }
+    }
+}
+
+impl Handed {
+    pub(super) fn is_pending(&self, index: usize) -> bool {
+        self.fates[index] == Fate::Pending
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        !self.fates.contains(&Fate::Pending)
+    }
+
+    /// It was about these events of a batch of so many: the others are pending.
+    pub(super) fn spread(mut self, events: &[usize], all: usize) -> Self {
+        if events.len() < all {
+            let mut fates = vec![Fate::Pending; all];
+            for (fate, at) in self.fates.into_iter().zip(events) {
+                fates[*at] = fate;
+            }
+            self.fates = fates;
+        }
+        self
+    }
+
+    /// How it goes into the document; `None` where nothing is pending.
+    pub(super) fn counted(
+        &self,
+        batch: &Batch,
+        before: Option<&Failure>,
+        dispatch: Dispatch<'_>,
+    ) -> Option<Failure> {
+        let pending: Vec<EventId> = (0..self.fates.len())
+            .filter(|index| self.is_pending(*index))
+            .map(|index| batch.event_ids[index])
+            .collect();
+        let first = *pending.first()?;
+        let failure = self.failure.as_ref()?;
+        let attempt = Attempt {
+            event_id: first,
+            pending: &pending.iter().copied().collect(),
+            error: failure.reason.clone(),
+            rejected: self.rejected,
+            not_before: failure.not_before,
+            named: self.named.clone(),
+            repeated: dispatch.repeated,
+        };
+        let now = dispatch.poller.clock.now();
+        Some(Failure::after(before, attempt, now))
+    }
+}
+
+pub(super) async fn hand_over(
+    dispatch: Dispatch<'_>,
+    sink: &dyn Sink,
+    state: &SinkState,
+    batch: &Batch,
+) -> Handed {
+    let mut work = Work::new(dispatch, sink, state, batch);
+    work.send_all().await;
+    if dispatch.poller.poison.then == Poisoned::Quarantine {
+        work.judge_suspects().await;
+    }
+    work.finish()
+}
+
+struct Work<'a> {
+    dispatch: Dispatch<'a>,
+    sink: &'a dyn Sink,
+    before: Option<&'a Failure>,
+    batch: &'a Batch,
+    /// The same event has failed often enough: look for the row that is to blame.
+    isolating: bool,
+    /// How many may be set aside.
+    room: usize,
+    todo: VecDeque<Range<usize>>,
+    fates: Vec<Fate>,
+    suspects: BTreeMap<usize, Suspect>,
+    named: Vec<EventId>,
+    limit: Option<SizeLimit>,
+    failure: Option<DeliveryFailure>,
+    rejected: bool,
+}
+
+#[derive(Debug)]
+struct Suspect {
+    reason: String,
+    /// By a failure of the receiver, not by its word: it is asked once more.
+    broken: bool,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        dispatch: Dispatch<'a>,
+        sink: &'a dyn Sink,
+        state: &'a SinkState,
+        batch: &'a Batch,
+    ) -> Self {
+        let poison = dispatch.poller.poison;
+        let ids: BTreeSet<_> = batch.event_ids.iter().copied().collect();
+        let before = state.failure.as_ref();
+        let rejections = before
+            .filter(|before| before.concerns(&ids))
+            .map_or(0, |before| before.rejections);
+        let limit = state.largest(dispatch.poller.clock.now());
+        Self {
+            isolating: !dispatch.repeated && rejections + 1 >= poison.attempts,
+            room: state.room_aside(poison.most, dispatch.rows),
+            todo: pieces(batch, limit).into(),
+            fates: vec![Fate::Pending; batch.len()],
+            suspects: BTreeMap::new(),
+            named: Vec::new(),
+            limit: None,
+            failure: None,
+            rejected: false,
+            dispatch,
+            sink,
+            before,
+            batch,
+        }
+    }
+
+    async fn send_all(&mut self) {
+        while let Some(range) = self.todo.pop_front() {
+            match self.send(range.clone()).await {
+                Verdict::Acknowledged => self.fates[range].fill(Fate::Taken),
+                Verdict::Partly(unaccepted) => self.take_partly(range, unaccepted),
+                Verdict::Failed(failure) => self.take_failure(range, failure),
+            }
+            let now = self.dispatch.poller.clock.monotonic();
+            if self.failure.is_none() && !self.todo.is_empty() && self.dispatch.budget.is_spent(now)
+            {
+                self.failure = Some(out_of_time());
+            }
+            if self.failure.is_some() || self.has_seen_enough() {
+                return;
+            }
+        }
+    }
+
+    /// More rows are suspected than may be set aside, or nothing may pass the first of them.
+    fn has_seen_enough(&self) -> bool {
+        match self.dispatch.poller.poison.then {
+            Poisoned::Quarantine => self.suspects.len() > self.room,
+            Poisoned::Block => !self.suspects.is_empty(),
+        }
+    }
+
+    fn take_failure(&mut self, range: Range<usize>, failure: DeliveryFailure) {
+        let too_large = failure.kind == FailureKind::TooLarge;
+        if too_large && range.len() > 1 {
+            let now = self.dispatch.poller.clock.now();
+            let bytes = self.bytes(&range);
+            self.limit = Some(SizeLimit::below(bytes, now));
+            self.split(range);
+            return;
+        }
+        let blames_content =
+            too_large || matches!(failure.kind, FailureKind::Rejected | FailureKind::Broken);
+        self.rejected |= blames_content;
+        if !blames_content || !self.isolating {
+            self.failure = Some(failure);
+        } else if range.len() > 1 {
+            self.split(range);
+        } else {
+            let suspect = Suspect {
+                broken: failure.kind == FailureKind::Broken,
+                reason: failure.reason,
+            };
+            self.suspects.insert(range.start, suspect);
+        }
+    }
+
+    /// Those that are not named are taken. Who is named too often, or once for all, is suspected.
+    fn take_partly(&mut self, range: Range<usize>, unaccepted: Vec<Unaccepted>) {
+        let poison = self.dispatch.poller.poison;
+        let mut named: BTreeMap<EventId, Unaccepted> = unaccepted
+            .into_iter()
+            .map(|event| (event.id, event))
+            .collect();
+        self.rejected = true;
+        let all = range
+            .clone()
+            .all(|at| named.contains_key(&self.batch.event_ids[at]));
+        if all && range.len() > 1 {
+            let reason = named
+                .pop_first()
+                .map_or_else(String::new, |(_, event)| event.reason);
+            let reason = format!("it takes none of {} events: {reason}", range.len());
+            let failure = DeliveryFailure::new(FailureKind::Rejected, reason);
+            return self.take_failure(range, failure);
+        }
+        for at in range {
+            let id = self.batch.event_ids[at];
+            let Some(event) = named.remove(&id) else {
+                self.fates[at] = Fate::Taken;
+                continue;
+            };
+            let times = self.before.map_or(0, |before| before.times_named(&id)) + 1;
+            self.named.push(id);
+            if event.never || times >= poison.attempts {
+                let suspect = Suspect {
+                    reason: event.reason,
+                    broken: false,
+                };
+                self.suspects.insert(at, suspect);
+            }
+        }
+    }
+
+    /// Whether the rows or the receiver are to blame.
+    async fn judge_suspects(&mut self) {
+        if self.suspects.is_empty() || self.failure.is_some() {
+            return;
+        }
+        self.ask_once_more().await;
+        let taken = self.fates.contains(&Fate::Taken);
+        let blame = if self.suspects.is_empty() || self.failure.is_some() {
+            return;
+        } else if !taken {
+            "it takes no row at all".to_owned()
+        } else if self.suspects.len() > self.room {
+            format!(
+                "it would be more than {} of a thousand rows (poison.most)",
+                self.dispatch.poller.poison.most
+            )
+        } else {
+            for (at, Suspect { reason, .. }) in std::mem::take(&mut self.suspects) {
+                self.fates[at] = Fate::Bad { reason };
+            }
+            return;
+        };
+        let (_, first) = self.suspects.first_key_value().expect("there is one");
+        let reason = format!(
+            "{}; {blame}, so this is taken for the receiver's fault and nothing was set aside",
+            first.reason
+        );
+        self.failure = Some(DeliveryFailure::new(FailureKind::Rejected, reason));
+    }
+
+    /// A row at which the receiver failed may have met it in a bad moment: it is sent again, and so is
+    /// one that was taken, to see that the receiver lives.
+    async fn ask_once_more(&mut self) {
+        let broken: Vec<usize> = self
+            .suspects
+            .iter()
+            .filter(|(_, suspect)| suspect.broken)
+            .map(|(at, _)| *at)
+            .collect();
+        let Some(witness) = self.fates.iter().rposition(|fate| *fate == Fate::Taken) else {
+            return;
+        };
+        if broken.is_empty() || self.suspects.len() > self.room {
+            return;
+        }
+        let mut still_broken = false;
+        for at in broken {
+            match self.send(at..at + 1).await {
+                Verdict::Acknowledged => {
+                    self.suspects.remove(&at);
+                    self.fates[at] = Fate::Taken;
+                }
+                Verdict::Failed(failure) if failure.kind == FailureKind::Passing => {
+                    self.failure = Some(failure);
+                    return;
+                }
+                Verdict::Failed(_) | Verdict::Partly(_) => still_broken = true,
+            }
+        }
+        if !still_broken {
+            return;
+        }
+        if let Verdict::Failed(failure) = self.send(witness..witness + 1).await {
+            self.failure = Some(failure);
+        }
+    }
+
+    async fn send(&self, range: Range<usize>) -> Verdict {
+        let part;
+        let batch = if range.len() == self.batch.len() {
+            self.batch
+        } else {
+            part = self.batch.part(range, self.dispatch.fences.next());
+            &part
+        };
+        let abandon = self.dispatch.budget.abandon_at();
+        match timeout_at(abandon, self.sink.deliver(batch)).await {
+            Ok(verdict) => verdict,
+            Err(_) => Verdict::Failed(out_of_time()),
+        }
+    }
+
+    fn split(&mut self, range: Range<usize>) {
+        let middle = range.start + range.len() / 2;
+        self.todo.push_front(middle..range.end);
+        self.todo.push_front(range.start..middle);
+    }
+
+    fn bytes(&self, range: &Range<usize>) -> usize {
+        let events = self.batch.events_json().skip(range.start);
+        events.take(range.len()).map(<[u8]>::len).sum()
+    }
+
+    fn finish(self) -> Handed {
+        let pending = self.fates.contains(&Fate::Pending);
+        // Named by the receiver, or the one that nothing passes.
+        let suspected = self.suspects.into_values().next();
+        let failure = self.failure.or_else(|| {
+            let reason = match suspected {
+                Some(suspect) => suspect.reason,
+                None => format!("it does not take {} event(s) yet", self.named.len()),
+            };
+            pending.then(|| DeliveryFailure::new(FailureKind::Rejected, reason))
+        });
+        Handed {
+            fates: self.fates,
+            failure,
+            limit: self.limit,
+            named: self.named,
+            rejected: self.rejected,
+        }
+    }
+}
+
+/// In pieces of at most so many bytes of events; one that is larger goes alone.
+fn pieces(batch: &Batch, largest: Option<u64>) -> Vec<Range<usize>> {
+    let Some(largest) = largest else {
+        return vec![0..batch.len()];
+    };
+    let mut pieces: Vec<Range<usize>> = Vec::new();
+    let mut bytes = 0;
+    for (at, event) in batch.events_json().enumerate() {
+        bytes += event.len() as u64;
+        match pieces.last_mut() {
+            Some(piece) if bytes <= largest => piece.end = at + 1,
+            _ => {
+                bytes = event.len() as u64;
+                pieces.push(at..at + 1);
+            }
+        }
+    }
+    pieces
+}
+
+fn out_of_time() -> DeliveryFailure {
+    DeliveryFailure::new(
+        FailureKind::Passing,
+        "no answer before the time budget of the invocation was spent",
+    )
+}
