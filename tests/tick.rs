@@ -8,6 +8,10 @@ mod columns;
 mod late;
 #[path = "tick/orders.rs"]
 mod orders;
+#[path = "tick/poison.rs"]
+mod poison;
+#[path = "tick/sinks.rs"]
+mod sinks;
 #[path = "tick/world.rs"]
 mod world;
 

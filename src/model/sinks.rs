@@ -213,6 +213,17 @@ impl SinkState {
     pub fn not_before(&self) -> Option<Timestamp> {
         self.failure.as_ref().and_then(|failure| failure.not_before)
     }
+
+    /// When a sink that is behind may be asked again. Nobody waits for it, so it is left alone from the
+    /// first failure on.
+    #[must_use]
+    pub fn catches_up_from(&self) -> Option<Timestamp> {
+        let failure = self.failure.as_ref()?;
+        let pause = LONGEST_PAUSE.min(Duration::from_secs(1 << failure.attempts.min(16)));
+        failure
+            .not_before
+            .max(Some(failure.last_at + to_delta(pause)))
+    }
 }
 
 impl SizeLimit {

@@ -102,7 +102,7 @@ fn due<'a>(poller: &'a Poller, document: &StateDocument) -> impl Iterator<Item =
     let now = poller.clock.now();
     poller.sinks.iter().filter(move |outlet| {
         let state = document.sink(outlet.sink.name());
-        state.lag.is_some() && state.not_before().is_none_or(|until| until <= now)
+        state.lag.is_some() && state.catches_up_from().is_none_or(|from| from <= now)
     })
 }
 

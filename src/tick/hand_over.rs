@@ -247,10 +247,11 @@ impl<'a> Work<'a> {
             .map(|event| (event.id, event))
             .collect();
         self.rejected = true;
-        let all = range
-            .clone()
-            .all(|at| named.contains_key(&self.batch.event_ids[at]));
-        if all && range.len() > 1 {
+        let ids = &self.batch.event_ids[range.clone()];
+        let all = ids.iter().all(|id| named.contains_key(id));
+        // Those that it has named before, while it took others, may well be all that is left.
+        let known = ids.iter().all(|id| self.times_named(id) > 0);
+        if all && !known && range.len() > 1 {
             let reason = named
                 .pop_first()
                 .map_or_else(String::new, |(_, event)| event.reason);
@@ -264,7 +265,7 @@ impl<'a> Work<'a> {
                 self.fates[at] = Fate::Taken;
                 continue;
             };
-            let times = self.before.map_or(0, |before| before.times_named(&id)) + 1;
+            let times = self.times_named(&id) + 1;
             self.named.push(id);
             if event.never || times >= poison.attempts {
                 let suspect = Suspect {
@@ -282,11 +283,11 @@ impl<'a> Work<'a> {
             return;
         }
         self.ask_once_more().await;
-        let taken = self.fates.contains(&Fate::Taken);
         let blame = if self.suspects.is_empty() || self.failure.is_some() {
             return;
-        } else if !taken {
-            "it takes no row at all".to_owned()
+        } else if !self.takes_others() {
+            let tried = self.suspects.len();
+            format!("it took none of the rows that were tried one by one ({tried})")
         } else if self.suspects.len() > self.room {
             format!(
                 "it would be more than {} of a thousand rows (poison.most)",
@@ -304,6 +305,17 @@ impl<'a> Work<'a> {
             first.reason
         );
         self.failure = Some(DeliveryFailure::new(FailureKind::Rejected, reason));
+    }
+
+    /// Only a receiver that takes other rows shows that a row is to blame: now, or when it named it first.
+    fn takes_others(&self) -> bool {
+        let mut suspects = self.suspects.keys();
+        let named_before = |at: &usize| self.times_named(&self.batch.event_ids[*at]) > 0;
+        self.fates.contains(&Fate::Taken) || suspects.all(named_before)
+    }
+
+    fn times_named(&self, id: &EventId) -> u32 {
+        self.before.map_or(0, |before| before.times_named(id))
     }
 
     /// A row at which the receiver failed may have met it in a bad moment: it is sent again, and so is
@@ -369,14 +381,17 @@ impl<'a> Work<'a> {
         events.take(range.len()).map(<[u8]>::len).sum()
     }
 
-    fn finish(self) -> Handed {
+    fn finish(mut self) -> Handed {
         let pending = self.fates.contains(&Fate::Pending);
+        let takes_others = self.fates.contains(&Fate::Taken);
+        let mut named = std::mem::take(&mut self.named);
+        named.retain(|id| takes_others || self.times_named(id) > 0);
         // Named by the receiver, or the one that nothing passes.
         let suspected = self.suspects.into_values().next();
         let failure = self.failure.or_else(|| {
             let reason = match suspected {
                 Some(suspect) => suspect.reason,
-                None => format!("it does not take {} event(s) yet", self.named.len()),
+                None => format!("it does not take {} event(s) yet", named.len()),
             };
             pending.then(|| DeliveryFailure::new(FailureKind::Rejected, reason))
         });
@@ -384,7 +399,7 @@ impl<'a> Work<'a> {
             fates: self.fates,
             failure,
             limit: self.limit,
-            named: self.named,
+            named,
             rejected: self.rejected,
         }
     }

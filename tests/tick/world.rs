@@ -22,7 +22,7 @@ use dbtick::model::position::{Position, Scalar};
 use dbtick::model::schema::Schema;
 use dbtick::model::state::StateDocument;
 use dbtick::model::transitions::{Action, Applied, Operator, Order, apply};
-use dbtick::sink::{DeliveryFailure, FailureKind, Outlet, Sink, Verdict};
+use dbtick::sink::{DeliveryFailure, FailureKind, Outlet, Sink, Unaccepted, Verdict};
 use dbtick::source::{Description, ReadPage, Source, SourceError, Types};
 use dbtick::store::{Deleted, Loaded, MemoryStore, StateStore, StoreError, StoreKey, Swap, Tag};
 use dbtick::tick::budget::Budget;
@@ -50,6 +50,10 @@ pub(crate) struct World {
     pub(crate) max_rows: usize,
     pub(crate) fingerprint: &'static str,
     pub(crate) function_timeout: Duration,
+    /// By name; all others are required.
+    pub(crate) optional: BTreeSet<String>,
+    pub(crate) commit: CommitPolicy,
+    pub(crate) poison: PoisonPolicy,
 }
 
 impl World {
@@ -65,6 +69,9 @@ impl World {
             max_rows: 2,
             fingerprint: FINGERPRINT,
             function_timeout: Duration::from_secs(300),
+            optional: BTreeSet::new(),
+            commit: CommitPolicy::default(),
+            poison: PoisonPolicy::default(),
         }
     }
 
@@ -109,10 +116,13 @@ impl World {
             sinks: self
                 .sinks
                 .iter()
-                .map(|sink| Outlet::required(sink.clone()))
+                .map(|sink| Outlet {
+                    required: !self.optional.contains(&sink.name),
+                    sink: sink.clone(),
+                })
                 .collect(),
-            commit: CommitPolicy::default(),
-            poison: PoisonPolicy::default(),
+            commit: self.commit,
+            poison: self.poison,
             store: self.store.clone(),
             objects: self.objects.clone(),
             state_key: state_key(),
@@ -672,7 +682,22 @@ pub(crate) enum Reply {
     AcknowledgeAfter(Duration),
     Refuse,
     RefuseUntil(Timestamp),
+    Fail(FailureKind),
     Never,
+}
+
+/// How a receiver judges a batch when no script says otherwise.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Temper {
+    #[default]
+    Kind,
+    /// It fails so at every batch that has one of these rows.
+    At(FailureKind, BTreeSet<i64>),
+    /// It names these rows, and whether for good.
+    Names(BTreeSet<i64>, bool),
+    /// It takes no more than so many rows at once.
+    Small(usize),
+    Always(FailureKind),
 }
 
 /// One attempt, as the receiver saw it.
@@ -694,6 +719,8 @@ pub(crate) struct Receiver {
     script: Mutex<VecDeque<Reply>>,
     attempts: Mutex<Vec<Attempt>>,
     watched: Mutex<Option<World>>,
+    temper: Mutex<Temper>,
+    stored: Mutex<Vec<i64>>,
 }
 
 impl Receiver {
@@ -703,7 +730,51 @@ impl Receiver {
             script: Mutex::default(),
             attempts: Mutex::default(),
             watched: Mutex::default(),
+            temper: Mutex::default(),
+            stored: Mutex::default(),
         }
+    }
+
+    pub(crate) fn is(&self, temper: Temper) {
+        *self.temper.lock().unwrap() = temper;
+    }
+
+    /// The rows that it has taken, in order, each as often as it came.
+    pub(crate) fn stored(&self) -> Vec<i64> {
+        self.stored.lock().unwrap().clone()
+    }
+
+    fn judge(&self, batch: &Batch, rows: &[i64]) -> Verdict {
+        let temper = self.temper.lock().unwrap().clone();
+        let named = match &temper {
+            Temper::Names(names, _) => rows.iter().map(|row| names.contains(row)).collect(),
+            _ => vec![false; rows.len()],
+        };
+        let failed = |kind| Verdict::Failed(DeliveryFailure::new(kind, format!("{kind:?}")));
+        let verdict = match &temper {
+            Temper::At(kind, bad) if rows.iter().any(|row| bad.contains(row)) => failed(*kind),
+            Temper::Small(most) if rows.len() > *most => failed(FailureKind::TooLarge),
+            Temper::Always(kind) => failed(*kind),
+            Temper::Names(_, never) if named.contains(&true) => {
+                let events = batch.event_ids.iter().zip(&named);
+                let named = events.filter(|(_, named)| **named);
+                let named = named.map(|(id, _)| Unaccepted {
+                    id: *id,
+                    reason: "not this one".to_owned(),
+                    never: *never,
+                });
+                Verdict::Partly(named.collect())
+            }
+            _ => Verdict::Acknowledged,
+        };
+        if !matches!(verdict, Verdict::Failed(_)) {
+            let taken = rows.iter().zip(named).filter(|(_, named)| !named);
+            self.stored
+                .lock()
+                .unwrap()
+                .extend(taken.map(|(row, _)| *row));
+        }
+        verdict
     }
 
     pub(crate) fn will(&self, script: impl IntoIterator<Item = Reply>) {
@@ -752,14 +823,19 @@ impl Sink for Receiver {
             });
             attempts.len() - 1
         };
-        let reply = self.script.lock().unwrap().pop_front();
+        let Some(reply) = self.script.lock().unwrap().pop_front() else {
+            let rows = self.attempts.lock().unwrap()[slot].rows.clone();
+            let verdict = self.judge(batch, &rows);
+            self.attempts.lock().unwrap()[slot].answered = true;
+            return verdict;
+        };
         let failed = |not_before| {
             Verdict::Failed(DeliveryFailure {
                 not_before,
                 ..DeliveryFailure::new(FailureKind::Passing, "503")
             })
         };
-        let verdict = match reply.unwrap_or(Reply::Acknowledge) {
+        let verdict = match reply {
             Reply::Acknowledge => Verdict::Acknowledged,
             Reply::AcknowledgeAfter(time) => {
                 sleep(time).await;
@@ -767,6 +843,7 @@ impl Sink for Receiver {
             }
             Reply::Refuse => failed(None),
             Reply::RefuseUntil(until) => failed(Some(until)),
+            Reply::Fail(kind) => Verdict::Failed(DeliveryFailure::new(kind, format!("{kind:?}"))),
             Reply::Never => std::future::pending().await,
         };
         self.attempts.lock().unwrap()[slot].answered = true;
