@@ -75,6 +75,11 @@ pub trait Source: Debug + Send + Sync {
         Ok(Sight::default())
     }
 
+    /// The row, and the tombstone, if any, at exactly this position, as `read` would give them: nothing
+    /// where the row has moved, changed its cursor, left the filter, or is gone. Always at the end, and
+    /// no evidence of anything else.
+    async fn find(&self, at: &Position, writer: PageWriter) -> Result<ReadPage, SourceError>;
+
     /// The position of the last row there is now, where `start: now` begins; or of the last one whose
     /// cursor is less than `below`.
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError>;

@@ -5,6 +5,8 @@
 
 #[path = "source_contract/deletes.rs"]
 mod deletes;
+#[path = "source_contract/find.rs"]
+mod find;
 #[path = "source_contract/fixture.rs"]
 mod fixture;
 #[path = "source_contract/mariadb.rs"]
@@ -25,6 +27,11 @@ use deletes::{
     an_outbox_is_cleaned_up_to_what_was_delivered_and_no_further,
     soft_deleted_rows_that_share_a_position_stop_the_read,
     tombstones_are_merged_in_order_and_none_is_lost_at_a_page_edge,
+};
+use find::{
+    a_position_of_two_rows_or_of_another_source_is_an_error,
+    a_row_that_has_changed_is_not_found_as_it_was, a_tombstone_is_found_at_its_own_position,
+    every_row_is_found_where_it_was_read, what_is_soft_deleted_or_left_out_is_found_so,
 };
 use fixture::{Engine, Fixture, MANY_BYTES, column, open, read, read_all};
 use refusals::{
@@ -92,6 +99,11 @@ every_source_keeps!(
     an_outbox_delivers_its_payload_as_it_is,
     an_outbox_is_cleaned_up_to_what_was_delivered_and_no_further,
     a_given_start_is_the_first_row_with_that_cursor,
+    every_row_is_found_where_it_was_read,
+    a_row_that_has_changed_is_not_found_as_it_was,
+    a_tombstone_is_found_at_its_own_position,
+    what_is_soft_deleted_or_left_out_is_found_so,
+    a_position_of_two_rows_or_of_another_source_is_an_error,
 );
 
 /// A thousand rows at one moment.

@@ -15,6 +15,7 @@
 mod arm;
 mod clean_up;
 mod edge;
+mod find;
 mod index;
 mod places;
 
@@ -90,6 +91,8 @@ pub(super) struct Statement {
 pub(super) enum Parameter {
     /// The value of a position at this place of [`Keyset::order`].
     Value(usize),
+    /// The same, for the column as it is and not as it is ordered.
+    Native(usize),
     /// How many rows at most.
     Limit,
 }
@@ -291,6 +294,10 @@ impl Parameters {
 
     fn value(&mut self, place: usize) -> String {
         self.next(Parameter::Value(place))
+    }
+
+    fn native(&mut self, place: usize) -> String {
+        self.next(Parameter::Native(place))
     }
 
     fn limit(&mut self) -> String {

@@ -131,6 +131,20 @@ impl Source for MySqlSource {
         Ok(page)
     }
 
+    async fn find(&self, at: &Position, writer: PageWriter) -> Result<ReadPage, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let server = catalogue::identity(&mut connection).await;
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        let mut found = reading.find(at, writer).await?;
+        found.server = server;
+        connection.give_back();
+        Ok(found)
+    }
+
     async fn look(&self, known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
         let (mut connection, shape) = self.begin().await?;
         let judged = Judged::of(&self.config, &mut connection, &shape).await?;

@@ -12,7 +12,7 @@ use super::shape::{Codec, Shape, Unplaced};
 use super::{ReadPage, SourceError};
 use crate::model::late::Survey;
 use crate::model::page::{PageWriter, Room, Taken};
-use crate::model::position::{Position, ScalarType};
+use crate::model::position::{Position, Scalar, ScalarType};
 
 /// Why a page ended before its time.
 pub(super) enum Stopped {
@@ -77,6 +77,24 @@ pub(super) async fn fill<C: Codec>(
             Some(next) => held = Some(next),
         }
     }
+}
+
+/// The rows of a statement that asked for one position. A comparison may take for equal what is
+/// somewhere else: SQLite finds the text `5` in a column of text by the integer.
+pub(super) async fn found<C: Codec>(
+    shape: &Shape<C>,
+    rows: impl Stream<Item = Result<C::Row, sqlx::Error>> + Send,
+    sought: &[Scalar],
+    writer: PageWriter,
+    explain: Explain<'_>,
+) -> Result<ReadPage, Stopped> {
+    let is_there = |row: &C::Row| match shape.position(row) {
+        Ok(position) => shape.sought(&position).is_ok_and(|values| values == sought),
+        // Which is said, not taken for a row that has gone.
+        Err(_) => true,
+    };
+    let rows = rows.try_filter(|row| std::future::ready(is_there(row)));
+    fill(shape, rows, writer, Duration::MAX, explain).await
 }
 
 /// The position of a row all of whose values can be sent.

@@ -150,6 +150,21 @@ impl Source for PostgresSource {
         Ok(page)
     }
 
+    async fn find(&self, at: &Position, writer: PageWriter) -> Result<ReadPage, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let server = catalogue::identity(&mut connection).await;
+        let index = shape.shape.keyset.index(|_| false);
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: Faults::of(&self.config).wanting(index.as_deref()),
+        };
+        let mut found = reading.find(at, writer).await?;
+        found.server = server;
+        connection.give_back();
+        Ok(found)
+    }
+
     async fn look(&self, known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
         let (mut connection, shape) = self.begin().await?;
         let looking = Looking {

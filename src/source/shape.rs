@@ -12,6 +12,9 @@ use crate::model::page::{Op, PageWriter, Room, Taken};
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::Schema;
 
+/// A row, its tombstone, and one more that must not be there.
+pub(super) const MOST_AT_A_POSITION: i64 = 3;
+
 /// NULLs are counted up to here for the message.
 pub(super) const COUNTED_NULLS: i64 = 1000;
 
@@ -246,6 +249,18 @@ impl<C: Codec> Shape<C> {
                 })
             })
             .collect()
+    }
+
+    /// The same, of a position that was read some time ago and is looked for.
+    pub(super) fn sought(&self, at: &Position) -> Result<Vec<Scalar>, SourceError> {
+        self.bound(at).map_err(|_| SourceError::Mismatch {
+            what: format!(
+                "no row can be at {at}: the cursor or key has other columns or types now"
+            ),
+            remedy: "an event of that position was read from something else; give the columns and \
+                     their types back, or give the event up"
+                .into(),
+        })
     }
 
     /// A value that somebody wrote down for the cursor.

@@ -157,6 +157,16 @@ impl Source for SqliteSource {
         Ok(page)
     }
 
+    async fn find(&self, at: &Position, writer: PageWriter) -> Result<ReadPage, SourceError> {
+        let (mut snapshot, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut snapshot,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        reading.find(at, writer).await
+    }
+
     async fn look(&self, _: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
         let (mut snapshot, shape) = self.begin().await?;
         shape.plan.allowed(&self.config.late)?;

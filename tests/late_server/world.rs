@@ -436,6 +436,10 @@ impl Source for Counting {
         Ok(page)
     }
 
+    async fn find(&self, at: &Position, writer: PageWriter) -> Result<ReadPage, SourceError> {
+        self.inner.find(at, writer).await
+    }
+
     async fn look(&self, known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
         self.inner.look(known).await
     }

@@ -24,19 +24,14 @@ pub(crate) struct SimSource {
 }
 
 impl SimSource {
-    fn page(&self, after: Option<Place>, mut writer: PageWriter, survey: Survey) -> ReadPage {
+    fn page(&self, wanted: impl Fn(Place) -> bool, mut writer: PageWriter) -> ReadPage {
         let world = &self.world;
         let process = match world.has(Bug::IdsPerProcess) {
             true => self.process,
             false => 0,
         };
-        let behind = |place: Place| match after {
-            Some(after) if world.has(Bug::TiesSkipped) => place.cursor > after.cursor,
-            Some(after) => place > after,
-            None => true,
-        };
         let mut end = true;
-        for (place, version) in world.table().rows().filter(|(place, _)| behind(*place)) {
+        for (place, version) in world.table().rows().filter(|(place, _)| wanted(*place)) {
             let short = !writer.is_empty() && world.fault(|odds| odds.source_short_page);
             let Place { cursor, key } = place;
             if short || writer.is_full() {
@@ -64,7 +59,7 @@ impl SimSource {
             types: types(),
             schema: schema(),
             server: None,
-            survey,
+            survey: Survey::default(),
         }
     }
 
@@ -192,9 +187,22 @@ impl Source for SimSource {
         let after = after.map(Place::from);
         let survey = self.survey(after);
         self.world.travel().await;
-        let page = self.page(after, writer, survey);
+        let behind = |place: Place| match after {
+            Some(after) if self.world.has(Bug::TiesSkipped) => place.cursor > after.cursor,
+            Some(after) => place > after,
+            None => true,
+        };
+        let page = self.page(behind, writer);
         self.world.travel().await;
-        Ok(page)
+        Ok(ReadPage { survey, ..page })
+    }
+
+    async fn find(&self, at: &Position, writer: PageWriter) -> Result<ReadPage, SourceError> {
+        self.trouble().await?;
+        let at = Place::from(at);
+        let found = self.page(|place| place == at, writer);
+        self.world.travel().await;
+        Ok(found)
     }
 
     async fn look(&self, known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {

@@ -4,7 +4,7 @@ use dbtick::config::{CleanUp, CleanUpHow, Deletes, Outbox, Tombstones};
 use dbtick::model::position::Scalar;
 use serde_json::{Value, json};
 
-use crate::fixture::{Engine, MANY_BYTES, open, read};
+use crate::fixture::{Engine, MANY_BYTES, found_again, open, read};
 
 /// `(op, key, data)` of every row, page by page.
 async fn events(config: &dbtick::config::SourceConfig, rows: usize) -> Vec<Value> {
@@ -15,6 +15,7 @@ async fn events(config: &dbtick::config::SourceConfig, rows: usize) -> Vec<Value
         let read = read(source.as_ref(), after.as_ref(), rows, MANY_BYTES)
             .await
             .unwrap();
+        found_again(source.as_ref(), &read).await;
         for event in read.page.events() {
             let json: Value = serde_json::from_slice(read.page.json(event)).unwrap();
             all.push(json!([json["op"], json["key"]["id"], json["data"]]));

@@ -9,6 +9,7 @@ use dbtick::clock::SystemClock;
 use dbtick::config::connection::{Login, Server, Tls, TlsMode};
 use dbtick::config::secret::Secret;
 use dbtick::config::{Connection, Deletes, LateCommits, NullPolicy, Rows, SourceConfig, Start};
+use dbtick::model::late::Survey;
 use dbtick::model::page::PageWriter;
 use dbtick::model::position::Position;
 use dbtick::source::{ReadPage, Source, SourceError};
@@ -237,7 +238,37 @@ pub(crate) async fn read(
     source.read(after, writer, MAX_WAIT).await
 }
 
-/// Every row, page by page; positions must rise strictly.
+pub(crate) async fn find(source: &dyn Source, at: &Position) -> Result<ReadPage, SourceError> {
+    source.find(at, PageWriter::new("p", 1, MANY_BYTES)).await
+}
+
+/// What `find` gives for the positions at the ends of a page is what is in the page there, to the id,
+/// and in the same words.
+pub(crate) async fn found_again(source: &dyn Source, read: &ReadPage) {
+    let events = read.page.events();
+    for at in [events.first(), events.last()].into_iter().flatten() {
+        let there = events.iter().filter(|event| event.position == at.position);
+        let expected: Vec<_> = there
+            .map(|event| (event.id, event.op, read.page.json(event)))
+            .collect();
+        let found = find(source, &at.position).await.unwrap();
+        let events: Vec<_> = found
+            .page
+            .events()
+            .iter()
+            .map(|event| (event.id, event.op, found.page.json(event)))
+            .collect();
+        assert_eq!(events, expected, "at {}", at.position);
+        assert_eq!(found.page.last_position(), Some(&at.position));
+        assert_eq!(
+            (found.end, &found.types, &found.schema, &found.server),
+            (true, &read.types, &read.schema, &read.server)
+        );
+        assert_eq!(found.survey, Survey::default());
+    }
+}
+
+/// Every row, page by page; positions must rise strictly, and the ends of pages be found again.
 pub(crate) async fn read_all(
     source: &dyn Source,
     rows: usize,
@@ -248,6 +279,7 @@ pub(crate) async fn read_all(
         let after = all.last().map(|(position, _)| position.clone());
         let read = read(source, after.as_ref(), rows, bytes).await.unwrap();
         assert!(read.end || !read.page.is_empty(), "a page without progress");
+        found_again(source, &read).await;
         for event in read.page.events() {
             let json = serde_json::from_slice(read.page.json(event)).unwrap();
             if let Some((before, _)) = all.last() {

@@ -9,7 +9,7 @@ mod property;
 
 use dbtick::config::Connection;
 
-use crate::fixture::{Engine, MANY_BYTES, failure, open, read, read_all};
+use crate::fixture::{Engine, MANY_BYTES, failure, find, open, read, read_all};
 
 /// Each case: what was delivered, what happens then, and rows that would be passed over in silence.
 #[tokio::test]
@@ -62,6 +62,24 @@ async fn a_cursor_or_key_of_two_types_stops_the_read() {
         let error = read.expect_err(name).to_string();
         assert!(error.contains("values of another type"), "{name}: {error}");
     }
+}
+
+/// SQLite would find the one by the other: the column turns integers that it is compared with to text.
+#[tokio::test]
+async fn a_number_is_not_found_where_it_has_become_text() {
+    let mut fixture = Engine::Sqlite
+        .fixture("CREATE TABLE t (c, n INTEGER PRIMARY KEY); INSERT INTO t VALUES (7,1);")
+        .await;
+    let source = open(&fixture.table("t", &["c"], &["n"]));
+    let all = read_all(source.as_ref(), 10, MANY_BYTES).await;
+    fixture
+        .run(
+            "DROP TABLE t; CREATE TABLE t (c TEXT NOT NULL, n INTEGER PRIMARY KEY);
+             INSERT INTO t VALUES ('7',1);",
+        )
+        .await;
+    let found = find(source.as_ref(), &all[0].0).await.unwrap();
+    assert!(found.end && found.page.is_empty(), "{found:?}");
 }
 
 #[tokio::test]

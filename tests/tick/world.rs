@@ -564,6 +564,44 @@ impl Table {
         std::mem::take(&mut self.reads.lock().unwrap())
     }
 
+    fn page(&self, wanted: impl Fn(&Position) -> bool, mut writer: PageWriter) -> ReadPage {
+        let rows = self.rows.lock().unwrap();
+        let mut end = true;
+        for (position, (id, content)) in rows.iter().filter(|(place, _)| wanted(place)) {
+            let Scalar::Integer(cursor) = position.cursor()[0] else {
+                unreachable!("cursors are integers here")
+            };
+            if writer.is_full() {
+                end = false;
+                break;
+            }
+            let taken = writer.push(
+                Op::Upsert,
+                position.clone(),
+                |out| out.extend_from_slice(cursor.to_string().as_bytes()),
+                |out| out.extend_from_slice(format!("{{\"id\":{id}}}").as_bytes()),
+                |out| {
+                    out.extend_from_slice(format!("{{\"id\":{id},\"x\":\"{content}\"}}").as_bytes())
+                },
+            );
+            if taken == Taken::NoRoom {
+                end = false;
+                break;
+            }
+        }
+        ReadPage {
+            page: writer.finish(),
+            end,
+            types: types(),
+            schema: {
+                let changed = self.schema.lock().unwrap().clone();
+                changed.unwrap_or_else(|| schema(COLUMNS))
+            },
+            server: self.server.lock().unwrap().clone(),
+            survey: Survey::default(),
+        }
+    }
+
     async fn answer(&self) -> Result<(), SourceError> {
         *self.reads.lock().unwrap() += 1;
         let next = self.script.lock().unwrap().pop_front();
@@ -620,45 +658,19 @@ impl Source for Table {
     async fn read(
         &self,
         after: Option<&Position>,
-        mut writer: PageWriter,
+        writer: PageWriter,
         _max_wait: Duration,
     ) -> Result<ReadPage, SourceError> {
         self.answer().await?;
-        let rows = self.rows.lock().unwrap();
-        let mut end = true;
-        for (position, (id, content)) in rows.iter().filter(|(p, _)| after.is_none_or(|a| *p > a)) {
-            let Scalar::Integer(cursor) = position.cursor()[0] else {
-                unreachable!("cursors are integers here")
-            };
-            if writer.is_full() {
-                end = false;
-                break;
-            }
-            let taken = writer.push(
-                Op::Upsert,
-                position.clone(),
-                |out| out.extend_from_slice(cursor.to_string().as_bytes()),
-                |out| out.extend_from_slice(format!("{{\"id\":{id}}}").as_bytes()),
-                |out| {
-                    out.extend_from_slice(format!("{{\"id\":{id},\"x\":\"{content}\"}}").as_bytes())
-                },
-            );
-            if taken == Taken::NoRoom {
-                end = false;
-                break;
-            }
-        }
         Ok(ReadPage {
-            page: writer.finish(),
-            end,
-            types: types(),
-            schema: {
-                let changed = self.schema.lock().unwrap().clone();
-                changed.unwrap_or_else(|| schema(COLUMNS))
-            },
-            server: self.server.lock().unwrap().clone(),
             survey: self.late.lock().unwrap().survey.clone(),
+            ..self.page(|place| after.is_none_or(|after| place > after), writer)
         })
+    }
+
+    async fn find(&self, at: &Position, writer: PageWriter) -> Result<ReadPage, SourceError> {
+        self.answer().await?;
+        Ok(self.page(|place| place == at, writer))
     }
 
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {

@@ -31,14 +31,11 @@ impl Source for Empty {
         writer: PageWriter,
         _: Duration,
     ) -> Result<ReadPage, SourceError> {
-        Ok(ReadPage {
-            page: writer.finish(),
-            end: true,
-            types: Arc::new([]),
-            schema: Arc::new(Schema::new([], &[], &[])),
-            server: None,
-            survey: Survey::default(),
-        })
+        Ok(nothing(writer))
+    }
+
+    async fn find(&self, _: &Position, writer: PageWriter) -> Result<ReadPage, SourceError> {
+        Ok(nothing(writer))
     }
 
     async fn last(&self, _: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
@@ -50,6 +47,17 @@ impl Source for Empty {
     }
 }
 
+fn nothing(writer: PageWriter) -> ReadPage {
+    ReadPage {
+        page: writer.finish(),
+        end: true,
+        types: Arc::new([]),
+        schema: Arc::new(Schema::new([], &[], &[])),
+        server: None,
+        survey: Survey::default(),
+    }
+}
+
 #[async_trait]
 impl Source for Panicking {
     async fn read(
@@ -58,6 +66,10 @@ impl Source for Panicking {
         _: PageWriter,
         _: Duration,
     ) -> Result<ReadPage, SourceError> {
+        panic!("planted")
+    }
+
+    async fn find(&self, _: &Position, _: PageWriter) -> Result<ReadPage, SourceError> {
         panic!("planted")
     }
 

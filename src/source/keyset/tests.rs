@@ -115,7 +115,7 @@ fn places(statement: &Statement) -> Vec<usize> {
     assert_eq!(*last, Parameter::Limit);
     let place = |parameter: &Parameter| match parameter {
         Parameter::Value(place) => *place,
-        Parameter::Limit => panic!("a second limit in {}", statement.sql),
+        other => panic!("{other:?} in {}", statement.sql),
     };
     values.iter().map(place).collect()
 }
@@ -143,5 +143,52 @@ LIMIT $6)
 ) AS u
 ORDER BY u.c2, u.c0, u.mark
 LIMIT $7"
+    );
+}
+
+#[test]
+fn a_position_is_found_by_equality_in_every_column_of_the_order() {
+    let mut keyset = keyset_of(
+        Dialect::Postgres,
+        None,
+        &["id", "x", "c"],
+        &[2, 0],
+        Some("x > 1"),
+    );
+    assert_eq!(
+        keyset.find(|_| false).sql.replace('"', ""),
+        "SELECT main.t.id, main.t.x, main.t.c FROM main.t WHERE main.t.c = $1 AND main.t.id = $2 AND (\nx > 1\n)
+LIMIT $3"
+    );
+    keyset.tombstones = Some(Tombstones {
+        from: From::Table {
+            schema: "main".into(),
+            table: "gone".into(),
+        },
+        names: vec![Some("row".into()), None, Some("at".into())],
+    });
+    assert_eq!(
+        keyset.find(|_| false).sql.replace('"', ""),
+        "SELECT main.t.id AS c0, main.t.x AS c1, main.t.c AS c2, 0 AS mark FROM main.t WHERE main.t.c = $1 AND main.t.id = $2 AND (\nx > 1\n)
+UNION ALL
+SELECT main.gone.row AS c0, NULL AS c1, main.gone.at AS c2, 1 AS mark FROM main.gone WHERE main.gone.at = $3 AND main.gone.row = $4
+ORDER BY mark
+LIMIT $5"
+    );
+}
+
+/// The index has the column in another order, which is no matter where it is one value.
+#[test]
+fn text_that_is_converted_to_be_ordered_is_also_sought_as_it_is() {
+    let mut keyset = keyset_of(Dialect::MySql, None, &["k"], &[0], None);
+    keyset.columns[0].converted = Some(("CAST(", " AS BINARY)"));
+    let statement = keyset.find(|_| true);
+    assert_eq!(
+        statement.sql.replace("`main`.`t`.", ""),
+        "SELECT `k` FROM `main`.`t` WHERE CAST(`k` AS BINARY) = ? AND `k` = ?\nLIMIT ?"
+    );
+    assert_eq!(
+        statement.parameters,
+        [Parameter::Value(0), Parameter::Native(0), Parameter::Limit]
     );
 }

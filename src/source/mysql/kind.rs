@@ -178,6 +178,26 @@ fn parameter_scale(column: &Described) -> u32 {
     scale.max(30.min(65_u32.saturating_sub(whole)))
 }
 
+/// Whether the column can hold this text, and in one way only. In some character sets several codes
+/// are one letter of Unicode, and a column that cannot hold a text refuses to be compared with it.
+pub(super) fn keeps(column: &Described, text: &str) -> bool {
+    if matches!(column.data_type.as_str(), "uuid" | "inet4" | "inet6") {
+        return true;
+    }
+    let collation = column.collation.as_deref().unwrap_or_default();
+    let mut letters = text.chars();
+    match collation.split('_').next() {
+        Some("utf8mb4") => true,
+        Some("utf8mb3" | "utf8") => letters.all(|letter| letter <= '\u{ffff}'),
+        // Between the two are other letters than in Unicode.
+        Some("latin1") => {
+            letters.all(|letter| matches!(letter, '\0'..='\x7f' | '\u{a0}'..='\u{ff}'))
+        }
+        Some("ascii") => text.is_ascii(),
+        _ => false,
+    }
+}
+
 /// Whether a column of a query, which arrives like this, is what the catalogue says of the column
 /// that it comes from.
 pub(super) fn describes(column: &Described, wire: &MySqlTypeInfo) -> bool {

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
+use futures_util::{Stream, TryStreamExt};
 use sqlx::mysql::{MySql, MySqlArguments, MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Row};
 
 use super::fault::{Changed, Faults};
 use super::kind::Order;
-use super::shape::{MySqlShape, literal};
+use super::shape::{MySqlCodec, MySqlShape, literal};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use crate::source::keyset::{Parameter, Statement};
 use crate::source::pager::{self, Stopped};
-use crate::source::shape::{COUNTED_NULLS, Unplaced};
+use crate::source::shape::{COUNTED_NULLS, MOST_AT_A_POSITION, Unplaced};
 use crate::source::{ReadPage, SourceError};
 
 /// One read. Its rows come from one statement, and so from one snapshot.
@@ -51,6 +51,31 @@ impl Reading<'_> {
         }
     }
 
+    pub(super) async fn find(
+        &mut self,
+        at: &Position,
+        writer: PageWriter,
+    ) -> Result<ReadPage, SourceError> {
+        let shape = &self.shape.shape;
+        let sought = shape.sought(at)?;
+        let is_table = self.shape.tables().is_some();
+        let natively = |place: usize| match &sought[place] {
+            Scalar::Text(text) => {
+                is_table && self.shape.typed(shape.keyset.order[place]).keeps(text)
+            }
+            _ => false,
+        };
+        let statement = shape.keyset.find(natively);
+        let query = self.bound(&statement, &sought, MOST_AT_A_POSITION);
+        let rows = checked(&shape.codec, query.fetch(&mut *self.connection));
+        let faults = self.faults;
+        let explain = move |doing, error| faults.of(doing, error);
+        match pager::found(shape, rows, &sought, writer, &explain).await {
+            Ok(page) => Ok(page),
+            Err(stopped) => Err(self.explain(stopped).await),
+        }
+    }
+
     pub(super) async fn last(
         &mut self,
         below: Option<&Scalar>,
@@ -81,15 +106,7 @@ impl Reading<'_> {
         let to_edge = edge.is_some();
         let values: Vec<_> = bound.into_iter().chain(edge).flatten().collect();
         let query = self.bound(&statement, &values, limit);
-        let codec = &self.shape.shape.codec;
-        let mut first = true;
-        let rows = query.fetch(&mut *self.connection).and_then(move |row| {
-            let checked = match std::mem::take(&mut first) {
-                true => codec.check(&row),
-                false => Ok(()),
-            };
-            std::future::ready(checked.map(|()| row))
-        });
+        let rows = checked(&self.shape.shape.codec, query.fetch(&mut *self.connection));
         let faults = self.faults;
         let explain = move |doing, error| faults.of(doing, error);
         let mut page = pager::fill(&self.shape.shape, rows, writer, max_wait, &explain).await?;
@@ -237,6 +254,21 @@ impl Reading<'_> {
     }
 }
 
+/// What arrives is what was announced, or an error.
+fn checked<'a>(
+    codec: &'a MySqlCodec,
+    rows: impl Stream<Item = Result<MySqlRow, sqlx::Error>> + Send + 'a,
+) -> impl Stream<Item = Result<MySqlRow, sqlx::Error>> + Send + 'a {
+    let mut first = true;
+    rows.and_then(move |row| {
+        let checked = match std::mem::take(&mut first) {
+            true => codec.check(&row),
+            false => Ok(()),
+        };
+        std::future::ready(checked.map(|()| row))
+    })
+}
+
 /// The statement with the values of a position, and of an edge or of further positions behind them.
 pub(super) fn bound(
     shape: &MySqlShape,
@@ -254,6 +286,7 @@ pub(super) fn bound(
                 let column = order[place % order.len()];
                 bind(query, shape.typed(column).order, &values[place])
             }
+            Parameter::Native(place) => bind(query, Order::Native, &values[place]),
         };
     }
     query

@@ -257,6 +257,12 @@ impl Typed {
         Err(sqlx::Error::Decode(Box::new(Changed(text))))
     }
 
+    /// Whether every row with this text is among those that the column, compared as it is, takes for
+    /// equal to it; asked of columns that are ordered by another form of theirs.
+    pub(super) fn keeps(&self, text: &str) -> bool {
+        self.order == Order::ByByte && kind::keeps(&self.described, text)
+    }
+
     fn column(&self) -> Column {
         let described = &self.described;
         Column {

@@ -16,7 +16,7 @@ use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use crate::source::keyset::{Parameter, Statement};
 use crate::source::pager::{self, Stopped};
-use crate::source::shape::COUNTED_NULLS;
+use crate::source::shape::{COUNTED_NULLS, MOST_AT_A_POSITION};
 use crate::source::{ReadPage, SourceError};
 
 /// One read, on a connection of its own.
@@ -40,6 +40,24 @@ impl Reading<'_> {
             self.refuse_hidden_nulls(bound).await?;
         }
         match self.stream(bound, writer, max_wait).await {
+            Ok(page) => Ok(page),
+            Err(Stopped::Null { column }) => Err(self.null_cursor(column).await?),
+            Err(Stopped::Failed(error)) => Err(error),
+        }
+    }
+
+    pub(super) async fn find(
+        &mut self,
+        at: &Position,
+        writer: PageWriter,
+    ) -> Result<ReadPage, SourceError> {
+        let shape = &self.shape.shape;
+        let sought = shape.sought(at)?;
+        let statement = shape.keyset.find(|_| false);
+        let rows = prepared(&statement, &sought, MOST_AT_A_POSITION).fetch(&mut *self.connection);
+        let faults = self.faults;
+        let explain = |doing, error| faults.explain(doing, error);
+        match pager::found(shape, rows, &sought, writer, &explain).await {
             Ok(page) => Ok(page),
             Err(Stopped::Null { column }) => Err(self.null_cursor(column).await?),
             Err(Stopped::Failed(error)) => Err(error),
@@ -130,7 +148,7 @@ pub(super) fn prepared<'q>(statement: &Statement, bound: &[Scalar], limit: i64) 
     let query = sqlx::query(AssertSqlSafe(statement.sql.clone())).persistent(false);
     let parameters = statement.parameters.iter();
     parameters.fold(query, |query, written| match written {
-        Parameter::Value(place) => query.bind(parameter(&bound[*place])),
+        Parameter::Value(place) | Parameter::Native(place) => query.bind(parameter(&bound[*place])),
         Parameter::Limit => query.bind(limit),
     })
 }

@@ -11,7 +11,7 @@ use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar, ScalarType};
 use crate::source::keyset::{Parameter, Statement};
 use crate::source::pager::{self, Stopped, mixed};
-use crate::source::shape::COUNTED_NULLS;
+use crate::source::shape::{COUNTED_NULLS, MOST_AT_A_POSITION};
 use crate::source::{ReadPage, SourceError};
 
 /// One read, inside its transaction.
@@ -36,6 +36,24 @@ impl Reading<'_> {
             self.refuse_other_classes(bound).await?;
         }
         match self.stream(bound, writer, max_wait).await {
+            Ok(page) => Ok(page),
+            Err(Stopped::Null { column }) => Err(self.null_cursor(column).await?),
+            Err(Stopped::Failed(error)) => Err(error),
+        }
+    }
+
+    pub(super) async fn find(
+        &mut self,
+        at: &Position,
+        writer: PageWriter,
+    ) -> Result<ReadPage, SourceError> {
+        let shape = &self.shape.shape;
+        let sought = shape.sought(at)?;
+        let statement = shape.keyset.find(|_| false);
+        let rows = query(&statement, &sought, MOST_AT_A_POSITION)?.fetch(&mut *self.connection);
+        let faults = self.faults;
+        let explain = |doing, error| faults.of(doing, error);
+        match pager::found(shape, rows, &sought, writer, &explain).await {
             Ok(page) => Ok(page),
             Err(Stopped::Null { column }) => Err(self.null_cursor(column).await?),
             Err(Stopped::Failed(error)) => Err(error),
@@ -156,7 +174,7 @@ pub(super) fn query<'q>(
     for parameter in &statement.parameters {
         query = match parameter {
             Parameter::Limit => query.bind(limit),
-            Parameter::Value(place) => match &bound[*place] {
+            Parameter::Value(place) | Parameter::Native(place) => match &bound[*place] {
                 Scalar::Integer(value) => query.bind(integer(*value)?),
                 Scalar::Bytes(value) => query.bind(value.clone()),
                 other => query.bind(other.to_string()),

@@ -4,12 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{AssertSqlSafe, Connection as _};
 
 use super::*;
 use crate::config::{Deletes, NullPolicy, Rows, Start};
-use crate::source::keyset::Parameter;
 
 fn config(file: &Path, cursor: &[&str], key: &[&str]) -> SourceConfig {
     let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
@@ -104,6 +103,22 @@ const DEEP: &str = "CREATE TABLE t (id INTEGER PRIMARY KEY, c INT NOT NULL, d TE
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
     INSERT INTO t SELECT i, min(i, 100001), 'x' FROM n;";
 
+type Query = sqlx::query::Query<'static, Sqlite, sqlx::sqlite::SqliteArguments>;
+
+/// How many rows come, and how many steps SQLite takes for them.
+async fn counted(connection: &mut SqliteConnection, query: Query) -> (usize, u64) {
+    let count = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&count);
+    let mut handle = connection.lock_handle().await.unwrap();
+    handle.set_progress_handler(1, move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        true
+    });
+    drop(handle);
+    let rows = query.fetch_all(connection).await.unwrap();
+    (rows.len(), count.load(Ordering::Relaxed))
+}
+
 #[tokio::test]
 async fn a_page_costs_the_same_at_any_depth_and_inside_a_tie() {
     let directory = tempfile::tempdir().unwrap();
@@ -111,31 +126,35 @@ async fn a_page_costs_the_same_at_any_depth_and_inside_a_tie() {
     let writer = create(&file, DEEP).await;
     let source = SqliteSource::new(config(&file, &["c"], &["id"]));
     let (mut snapshot, shape) = source.begin().await.unwrap();
+    let page = shape.shape.keyset.page(true);
     let mut steps = Vec::new();
-    for id in [10_i64, 90_000, 150_000, 199_000] {
-        let count = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&count);
-        let mut handle = snapshot.lock_handle().await.unwrap();
-        handle.set_progress_handler(1, move || {
-            counter.fetch_add(1, Ordering::Relaxed);
-            true
-        });
-        drop(handle);
-        let page = shape.shape.keyset.page(true);
-        let position = [id.min(100_001), id];
-        let mut query = sqlx::query(AssertSqlSafe(page.sql));
-        for parameter in page.parameters {
-            query = query.bind(match parameter {
-                Parameter::Value(place) => position[place],
-                Parameter::Limit => 500,
-            });
-        }
-        let rows = query.fetch_all(&mut *snapshot).await.unwrap();
-        assert_eq!(rows.len(), 500);
-        steps.push(count.load(Ordering::Relaxed));
+    for id in [10_i128, 90_000, 150_000, 199_000] {
+        let position = [id.min(100_001), id].map(Scalar::Integer);
+        let query = page::query(&page, &position, 500).unwrap();
+        let (rows, taken) = counted(&mut snapshot, query).await;
+        assert_eq!(rows, 500);
+        steps.push(taken);
     }
     let (least, most) = (steps.iter().min().unwrap(), steps.iter().max().unwrap());
     assert!(*most < 2 * least && *least > 500, "{steps:?}");
+    drop(writer);
+}
+
+#[tokio::test]
+async fn one_position_is_found_in_the_same_few_steps_anywhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("db");
+    let writer = create(&file, DEEP).await;
+    let source = SqliteSource::new(config(&file, &["c"], &["id"]));
+    let (mut snapshot, shape) = source.begin().await.unwrap();
+    let statement = shape.shape.keyset.find(|_| false);
+    for id in [10_i128, 90_000, 150_000, 199_000] {
+        let position = [id.min(100_001), id].map(Scalar::Integer);
+        let query = page::query(&statement, &position, 3).unwrap();
+        let (found, steps) = counted(&mut snapshot, query).await;
+        assert_eq!(found, 1);
+        assert!(steps < 50, "{steps} steps to row {id}");
+    }
     drop(writer);
 }
 

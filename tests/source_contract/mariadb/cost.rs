@@ -7,7 +7,7 @@ use dbtick::model::position::{Moment, MomentKind, Position, Scalar};
 use sqlx::Row;
 use sqlx::mysql::MySqlConnection;
 
-use crate::fixture::{Engine, Fixture, MANY_BYTES, open, read};
+use crate::fixture::{Engine, Fixture, MANY_BYTES, find, open, read};
 
 const PAGE: usize = 500;
 /// The look at the catalogue reads a few rows of its own.
@@ -19,10 +19,14 @@ const DEEP: &str = "CREATE TABLE t (id INT PRIMARY KEY, c DATETIME(6) NOT NULL, 
     ANALYZE TABLE t";
 
 fn moment(id: i64) -> Scalar {
+    moment_of(MomentKind::Local, id)
+}
+
+fn moment_of(kind: MomentKind, id: i64) -> Scalar {
     let seconds = u64::try_from(id.min(100_001)).unwrap();
     let day = u8::try_from(1 + seconds / 86_400).unwrap();
     let micros = seconds % 86_400 * 1_000_000;
-    Scalar::Moment(Moment::new(MomentKind::Local, (2026, 1, day), micros))
+    Scalar::Moment(Moment::new(kind, (2026, 1, day), micros))
 }
 
 async fn rows_read(writer: &mut MySqlConnection) -> u64 {
@@ -105,6 +109,50 @@ async fn a_page_with_a_key_of_text_reads_its_own_rows_and_their_ties() {
     assert_eq!(last.to_string(), "2027-01-01T00:00:00.000000 (z)");
     let cost = rows_read(fixture.mysql()).await - before;
     assert!(cost < CATALOGUE, "{cost} rows for the last one");
+}
+
+/// A position is found by whatever index has its columns, in whichever order.
+#[tokio::test]
+async fn one_position_is_found_without_reading_others() {
+    let (_engine, mut fixture) = deep().await;
+    fixture
+        .run(
+            "ALTER TABLE t ADD INDEX (k), ADD u UUID NOT NULL DEFAULT '00000000-0000-1000-8000-000000000000', ADD s TIMESTAMP(6) NOT NULL DEFAULT 0,
+               ADD l VARCHAR(20) CHARACTER SET latin1 NOT NULL DEFAULT '';
+             UPDATE t SET u = concat('00000000-0000-1000-8000-', lpad(id, 12, '0')), s = c, l = k;
+             CREATE INDEX iu ON t (u); CREATE INDEX ism ON t (s, id); CREATE INDEX ick ON t (c, k); CREATE INDEX il ON t (l); ANALYZE TABLE t",
+        )
+        .await;
+    for (cursor, key) in [
+        ("c", "id"),
+        ("id", "id"),
+        ("s", "id"),
+        ("c", "k"),
+        ("k", "id"),
+        ("k", "k"),
+        ("u", "id"),
+        ("l", "l"),
+    ] {
+        let source = open(&fixture.table("t", &[cursor], &[key]));
+        for id in [10, 90_000, 150_000, 199_000] {
+            let scalar = |name| match name {
+                "id" => Scalar::Integer(id.into()),
+                "c" => moment(id),
+                "s" => moment_of(MomentKind::Instant, id),
+                "u" => Scalar::Text(format!("00000000-0000-1000-8000-{id:012}")),
+                _ => Scalar::Text(format!("k{id}")),
+            };
+            let at = Position::new(vec![scalar(cursor)], vec![scalar(key)]);
+            let mut before = 0;
+            for _ in 0..2 {
+                before = rows_read(fixture.mysql()).await;
+                let found = find(source.as_ref(), &at).await.unwrap();
+                assert_eq!(found.page.len(), 1, "at {at}");
+            }
+            let cost = rows_read(fixture.mysql()).await - before;
+            assert!(cost < CATALOGUE, "{cost} rows for the one at {at}");
+        }
+    }
 }
 
 /// A thousand rows further than the page, as an index has them.

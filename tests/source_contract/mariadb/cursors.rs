@@ -3,7 +3,7 @@
 use dbtick::model::position::{Position, Scalar};
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, MANY_BYTES, column, open, read};
+use crate::fixture::{Fixture, MANY_BYTES, column, find, found_again, open, read};
 
 /// In this order, none of them twice.
 fn cases() -> Vec<(&'static str, Vec<&'static str>)> {
@@ -219,6 +219,7 @@ async fn paged(fixture: &Fixture, cursor: &str, key: &str) -> Vec<Value> {
         let page = read(source.as_ref(), after.as_ref(), 1, MANY_BYTES)
             .await
             .unwrap();
+        found_again(source.as_ref(), &page).await;
         for event in page.page.events() {
             let json: Value = serde_json::from_slice(page.page.json(event)).unwrap();
             found.push(json["data"]["id"].clone());
@@ -265,5 +266,36 @@ async fn ties_with_keys_of_text_are_neither_lost_nor_repeated() {
         once.sort_by_key(Value::to_string);
         once.dedup();
         assert_eq!((found.len(), once.len()), (2000, 2000), "{key:?}");
+    }
+}
+
+/// A server refuses to compare a column with letters that it cannot hold, and nothing else is there.
+#[tokio::test]
+async fn text_that_a_column_cannot_hold_is_nowhere() {
+    let engine = super::engine().await;
+    let mut fixture = engine.fixture("SET NAMES utf8mb4").await;
+    for (set, stored) in [
+        ("ascii", "a"),
+        ("latin1", "é"),
+        ("latin1", "€"),
+        ("utf8mb3", "ж"),
+        ("cp932", "ж"),
+        ("utf16", "😀"),
+        ("utf8mb4", "😀"),
+    ] {
+        fixture
+            .run(&format!(
+                "DROP TABLE IF EXISTS t; CREATE TABLE t (k VARCHAR(9) CHARACTER SET {set} NOT NULL, n INT NOT NULL, PRIMARY KEY (k));
+                 INSERT INTO t VALUES ('{stored}', 1)"
+            ))
+            .await;
+        let source = open(&fixture.table("t", &["n"], &["k"]));
+        for sought in ["a", "é", "€", "\u{80}", "ж", "😀", "?", "A"] {
+            let key = vec![Scalar::Text(sought.to_owned())];
+            let at = Position::new(vec![Scalar::Integer(1)], key);
+            let found = find(source.as_ref(), &at).await.unwrap();
+            let expected = usize::from(sought == stored);
+            assert_eq!(found.page.len(), expected, "{sought} in {set} {stored}");
+        }
     }
 }

@@ -1,11 +1,10 @@
 //! What a page costs: the rows that the server reads for it, by its own account.
 
-use dbtick::config::SourceConfig;
 use dbtick::model::position::{Moment, MomentKind, Position, Scalar};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Row};
 
-use crate::fixture::{Engine, Fixture, MANY_BYTES, open, read};
+use crate::fixture::{Engine, Fixture, MANY_BYTES, find, open, read};
 
 const PAGE: usize = 500;
 
@@ -57,20 +56,22 @@ async fn a_page_reads_its_rows_and_no_more_at_any_depth_and_inside_a_tie() {
                 fixture.table("t", &[cursor], &[key]),
                 fixture.query("SELECT * FROM t WHERE n >= 0", &[cursor], &[key]),
             ] {
-                let rows = rows_read(&mut fixture, &config, &position).await;
+                let source = open(&config);
+                let page = read(source.as_ref(), Some(&position), PAGE, MANY_BYTES);
+                assert_eq!(page.await.unwrap().page.len(), PAGE);
+                let rows = rows_read(&mut fixture, &position, PAGE + 1).await;
                 assert!(rows <= 2 * PAGE as u64, "{cursor} at {id}: {rows} rows");
+                let found = find(source.as_ref(), &position).await.unwrap();
+                assert_eq!(found.page.len(), 1);
+                let rows = rows_read(&mut fixture, &position, 3).await;
+                assert_eq!(rows, 1, "to find {cursor} at {id}");
             }
         }
     }
 }
 
-/// How many rows the statement of a page touches: what it returns, and what it throws away.
-async fn rows_read(fixture: &mut Fixture, config: &SourceConfig, after: &Position) -> u64 {
-    let source = open(config);
-    let page = read(source.as_ref(), Some(after), PAGE, MANY_BYTES)
-        .await
-        .unwrap();
-    assert_eq!(page.page.len(), PAGE);
+/// How many rows the last statement touches: what it returns, and what it throws away.
+async fn rows_read(fixture: &mut Fixture, position: &Position, limit: usize) -> u64 {
     let writer = fixture.postgres();
     let sql: String = sqlx::query_scalar(
         "SELECT query FROM pg_stat_activity WHERE application_name LIKE 'dbtick%' AND datname = current_database()
@@ -80,9 +81,9 @@ async fn rows_read(fixture: &mut Fixture, config: &SourceConfig, after: &Positio
     .await
     .unwrap();
     let mut explain = format!("EXPLAIN (ANALYZE, FORMAT JSON) {sql}");
-    let mut values: Vec<_> = after.cursor().iter().chain(after.key()).collect();
+    let mut values: Vec<_> = position.cursor().iter().chain(position.key()).collect();
     values.dedup();
-    explain = explain.replace(&format!("${}", values.len() + 1), &(PAGE + 1).to_string());
+    explain = explain.replace(&format!("${}", values.len() + 1), &limit.to_string());
     for (number, value) in (1..).zip(&values) {
         explain = explain.replace(&format!("${number}"), &format!("'{value}'::text"));
     }

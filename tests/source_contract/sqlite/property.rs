@@ -5,7 +5,7 @@ use dbtick::model::position::{Position, Scalar};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fixture::{Engine, MANY_BYTES, Writer, open, read};
+use crate::fixture::{Engine, MANY_BYTES, Writer, found_again, open, read};
 
 fn integers() -> impl Strategy<Value = Scalar> {
     prop_oneof![-2_i64..3, any::<i64>()].prop_map(|value| Scalar::Integer(value.into()))
@@ -72,6 +72,7 @@ async fn check(rows: Vec<(Scalar, Scalar)>, pages: Vec<usize>) {
         let page = read(source.as_ref(), after.as_ref(), rows, MANY_BYTES)
             .await
             .unwrap();
+        found_again(source.as_ref(), &page).await;
         for event in page.page.events() {
             let json: Value = serde_json::from_slice(page.page.json(event)).unwrap();
             assert_eq!(json["cursor"], json["data"]["c"]);
