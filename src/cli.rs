@@ -9,6 +9,7 @@ mod history;
 mod init;
 mod local_app;
 mod problem;
+mod quarantine;
 mod rails;
 mod reset;
 mod rollback;
@@ -57,6 +58,7 @@ enum Command {
     Adopt(adopt::Adopt),
     Clone(clone::Clone),
     State(state::State),
+    Quarantine(quarantine::Quarantine),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
 }
@@ -92,6 +94,7 @@ pub fn main() -> ExitCode {
             Command::Adopt(adopt) => adopt.run().await,
             Command::Clone(clone) => clone.run().await,
             Command::State(state) => state.run().await,
+            Command::Quarantine(quarantine) => quarantine.run().await,
             Command::Schema(schema) => schema.run(),
         }
     });

@@ -13,7 +13,7 @@ mod keeper;
 mod memory;
 pub mod operate;
 mod preview;
-mod quarantine;
+pub mod quarantine;
 mod reading;
 pub mod report;
 mod settling;

@@ -10,6 +10,7 @@ use super::rails::{Plan, Rails, place_of, rows_behind, standing};
 use super::reset::source_notes;
 use super::target::Target;
 use crate::model::schema::Schema;
+use crate::model::sinks::{SinksDiffer, compare};
 use crate::model::state::StateDocument;
 use crate::model::transitions::Order;
 use crate::model::transitions::orders::fits;
@@ -18,12 +19,12 @@ use crate::tick::Poller;
 use crate::tick::operate::{Found, Otherwise};
 use crate::tick::report::TickError;
 
-/// Keep the checkpoint although the source has changed
+/// Keep the checkpoint although the source or the receivers have changed
 ///
 /// For another connection, server, table, query, filter or type of a key when the same rows are
 /// meant: a moved database, a renamed table, a filter that lets more through from now on. Rows below
-/// the checkpoint are not read again. Another cursor or key is
-/// another order: that needs `dbtick reset`.
+/// the checkpoint are not read again. Another cursor or key is another order: that needs `dbtick
+/// reset`. Also where receivers were added, renamed or removed: a new one begins at the checkpoint.
 #[derive(Debug, Args)]
 pub(super) struct Adopt {
     #[command(flatten)]
@@ -49,6 +50,7 @@ impl Adopt {
         fits(document, &poller.identity())?;
         let (schema, mut notes) = columns(&poller, document).await?;
         notes.splice(0..0, source_notes(&poller, &found));
+        notes.extend(receivers(&poller, document));
         let plan = Plan {
             what: "adopt",
             poller: poller.name.clone(),
@@ -68,6 +70,24 @@ impl Adopt {
             .move_poller(place, &poller, plan, &by, Otherwise::Refuse, order)
             .await
     }
+}
+
+/// Which receivers begin, and which end (E3).
+fn receivers(poller: &Poller, document: &StateDocument) -> Vec<String> {
+    let Err(SinksDiffer { added, removed }) = compare(&document.sinks, &poller.sink_names()) else {
+        return Vec::new();
+    };
+    let added = added
+        .iter()
+        .map(|name| format!("{name} is new: it gets rows from the checkpoint on, none before it"));
+    let removed = removed.iter().map(|name| match document.sink(name).lag {
+        Some(lag) => format!(
+            "{name} is gone, and was behind since {}: it never gets what it has missed",
+            lag.since
+        ),
+        None => format!("{name} is gone: it gets no more rows"),
+    });
+    added.chain(removed).collect()
 }
 
 /// What the source looks like behind the checkpoint. One that refuses the checkpoint cannot be

@@ -56,7 +56,7 @@ pub(super) struct Plan {
 /// How many rows it is about.
 #[derive(Debug, Serialize)]
 pub(super) struct Rows {
-    /// `again`, `skipped`, `next`, or `none`.
+    /// `again`, `skipped`, `next`, `none`; or what is done with quarantined ones.
     kind: &'static str,
     /// `null`: unknown.
     count: Option<u64>,
@@ -282,6 +282,16 @@ pub(super) async fn rows_behind(poller: &Poller, place: Option<&Position>) -> Ro
 }
 
 impl Rows {
+    /// So many, and nothing else about them.
+    pub(super) fn exactly(kind: &'static str, count: u64) -> Self {
+        Self {
+            kind,
+            count: Some(count),
+            exact: true,
+            text: count.to_string(),
+        }
+    }
+
     fn of(kind: &'static str, counted: Result<Count, TickError>) -> Self {
         let (count, exact, text) = match counted {
             Err(error) => (None, false, format!("unknown how many: {}", error.story())),

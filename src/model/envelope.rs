@@ -12,7 +12,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::lease::FencingToken;
@@ -71,6 +72,7 @@ struct EventPlace {
 }
 
 /// One event, as it was encoded.
+#[derive(Clone)]
 struct Encoded<'a> {
     id: EventId,
     op: Op,
@@ -129,6 +131,40 @@ impl Batch {
             fence,
             attempt,
         )
+    }
+
+    /// One event that was sent before, as it was encoded then. `None`: this is no event.
+    #[must_use]
+    pub fn again(
+        poller: &str,
+        types: &serde_json::Map<String, serde_json::Value>,
+        json: &str,
+        id: EventId,
+        fence: Fence,
+    ) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Parts<'a> {
+            op: Op,
+            #[serde(borrow)]
+            key: &'a RawValue,
+            #[serde(borrow)]
+            data: &'a RawValue,
+        }
+        let Parts { op, key, data } = serde_json::from_str(json).ok()?;
+        let within = |part: &RawValue| {
+            let start = part.get().as_ptr().addr() - json.as_ptr().addr();
+            start..start + part.get().len()
+        };
+        let event = Encoded {
+            id,
+            op,
+            json: json.as_bytes(),
+            key: within(key),
+            data: within(data),
+        };
+        let events = std::iter::once(event);
+        let types = Arc::new(types.clone());
+        Some(Self::of(poller.into(), types, None, events, fence, 1))
     }
 
     /// Some of its events, at least one, as a batch of their own.

@@ -8,12 +8,14 @@ use std::fmt;
 use std::ops::Range;
 
 use data_encoding::HEXLOWER;
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::position::Position;
 
 /// What happened to a row, as far as a poller can tell: insert and update look alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Op {
     Upsert,
     Delete,
@@ -256,6 +258,13 @@ impl EventId {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Another id for the same version of a row, for a receiver that has seen this one.
+    #[must_use]
+    pub fn another(&self, salt: u128) -> Self {
+        let hash = Sha256::new().chain_update(self.0);
+        Self::from_digest(hash.chain_update(salt.to_le_bytes()))
     }
 
     fn from_digest(hash: Sha256) -> Self {

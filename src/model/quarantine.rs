@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::envelope::Batch;
+use super::envelope::{Batch, Fence};
 use super::page::EventId;
 use super::position::{Position, PositionError};
 use super::sinks::Failure;
@@ -96,6 +96,19 @@ impl Case {
     #[must_use]
     pub fn id(&self) -> Option<EventId> {
         EventId::parse(&self.event_id)
+    }
+
+    /// The event as a batch of its own; `salt` gives it an id that no receiver has seen.
+    #[must_use]
+    pub fn batch(&self, fence: Fence, salt: Option<u128>) -> Option<Batch> {
+        let id = self.id()?;
+        let json = self.event.get();
+        let Some(salt) = salt else {
+            return Batch::again(&self.poller, &self.types, json, id, fence);
+        };
+        let fresh = id.another(salt);
+        let json = json.replacen(&id.to_string(), &fresh.to_string(), 1);
+        Batch::again(&self.poller, &self.types, &json, fresh, fence)
     }
 
     /// The event as it was sent; row data.

@@ -407,9 +407,7 @@ impl<'a> Work<'a> {
 
 /// In pieces of at most so many bytes of events; one that is larger goes alone.
 fn pieces(batch: &Batch, largest: Option<u64>) -> Vec<Range<usize>> {
-    let Some(largest) = largest else {
-        return vec![0..batch.len()];
-    };
+    let largest = largest.unwrap_or(u64::MAX);
     let mut pieces: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
     for (at, event) in batch.events_json().enumerate() {

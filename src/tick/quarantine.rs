@@ -1,16 +1,85 @@
 //! Where rows are kept that a sink never takes: `quarantine/{app}/{poller}/{sink}/{event id}`, beside
-//! the state, durable before the checkpoint passes them (I13).
+//! the state, durable before the checkpoint passes them (I13). And how they are sent again.
+//!
+//! A row is sent again under the lease of its poller, so that it cannot overtake a newer version of
+//! itself, and only if it is still what it was. The checkpoint does not move.
 
-use super::Poller;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::timeout;
+
+use super::clean_up::clean_up;
+use super::keeper::{Claimed, Lease, claim};
 use super::memory::tried;
-use super::report::TickError;
+use super::report::{Outcome, TickError};
+use super::{Poller, reason_to_stop};
+use crate::model::page::PageWriter;
 use crate::model::quarantine::Case;
+use crate::model::transitions::{Operator, Order};
+use crate::sink::{FailureKind, Verdict};
 use crate::store::StoreKey;
+use crate::tick::budget::Budget;
+use crate::tick::operate::{OperateError, Otherwise};
+use crate::tick::reading::load_document;
+
+/// Beside a case: the row has a newer version, so this one is not sent any more.
+const SUPERSEDED: &str = ".superseded";
+const LONGEST_DELIVERY: Duration = Duration::from_secs(300);
+
+/// A row in quarantine.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    pub case: Case,
+    /// A newer version of the row was found when it was to be sent again.
+    pub superseded: bool,
+    key: StoreKey,
+}
+
+/// What is in quarantine.
+#[derive(Debug, Default)]
+pub struct Kepts {
+    /// The oldest first.
+    pub rows: Vec<Kept>,
+    /// Objects that are no quarantined rows, and why; they are left as they are.
+    pub unreadable: Vec<(StoreKey, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Redrive {
+    /// Send the version that was kept, whatever the row is now.
+    pub as_is: bool,
+    /// With ids that the receiver has not seen.
+    pub new_ids: bool,
+}
+
+/// What became of a row that was to be sent again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Redriven {
+    /// It is no longer in quarantine.
+    Delivered,
+    /// The row has changed since, or is gone: its newer version comes, or has come, by itself.
+    Superseded,
+    /// It stays.
+    Failed(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RedriveError {
+    #[error("{owner} is at work on this poller; try again in a moment")]
+    Held { owner: String },
+    #[error("the poller is paused: `dbtick resume` it first")]
+    Paused,
+    #[error(transparent)]
+    Tick(#[from] TickError),
+    #[error(transparent)]
+    Operate(#[from] OperateError),
+}
 
 /// An equal case that is there already is as good: a crash may have come before the commit.
 pub(super) async fn keep(poller: &Poller, case: &Case) -> Result<(), TickError> {
     let key = key(poller, &case.sink, &case.event_id)?;
-    let body = bytes::Bytes::from(case.to_bytes());
+    let body = Bytes::from(case.to_bytes());
     tried(poller, &key, || poller.objects.put(&key, body.clone())).await?;
     tracing::warn!(
         poller = %poller.name,
@@ -24,9 +93,193 @@ pub(super) async fn keep(poller: &Poller, case: &Case) -> Result<(), TickError> 
     Ok(())
 }
 
+impl Poller {
+    pub async fn quarantined(&self) -> Result<Kepts, TickError> {
+        let prefix = self.state_key.quarantine();
+        let names = self.objects.names(&prefix).await?;
+        let mut kepts = Kepts::default();
+        for key in &names {
+            if key.as_str().ends_with(SUPERSEDED) {
+                continue;
+            }
+            // It may have been sent again or discarded meanwhile.
+            let Some(body) = tried(self, key, || self.objects.get(key)).await? else {
+                continue;
+            };
+            match Case::from_bytes(&body) {
+                Ok(case) => kepts.rows.push(Kept {
+                    superseded: names.contains(&marker(key)?),
+                    key: key.clone(),
+                    case,
+                }),
+                Err(error) => kepts.unreadable.push((key.clone(), error.to_string())),
+            }
+        }
+        kepts.rows.sort_by_key(|kept| kept.case.quarantined_at);
+        Ok(kepts)
+    }
+
+    /// Removes rows for good; who did it and why is in the audit trail before they are gone (F3).
+    pub async fn discard(&self, rows: &[Kept], by: &Operator) -> Result<(), RedriveError> {
+        self.note(by, format!("discard {}", named(rows.iter())))
+            .await?;
+        for kept in rows {
+            self.remove(kept).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends rows again, each to the sink that did not take it; in the order of the source, so that of
+    /// two versions of one row the newer comes last.
+    pub async fn redrive(
+        &self,
+        rows: &[Kept],
+        how: Redrive,
+        by: &Operator,
+        budget: &Budget,
+    ) -> Result<Vec<Redriven>, RedriveError> {
+        let Some(standing) = load_document(self).await? else {
+            let poller = self.name.clone();
+            return Err(OperateError::NotBegun { poller }.into());
+        };
+        // What a sink asked to wait for is no reason here: a person wants to know now.
+        match reason_to_stop(self, &standing)? {
+            Some(Outcome::HeldElsewhere { owner }) => {
+                return Err(RedriveError::Held { owner });
+            }
+            Some(Outcome::Paused) => return Err(RedriveError::Paused),
+            _ => {}
+        }
+        let keeper = match claim(self, standing).await? {
+            Claimed::Mine(keeper) => keeper,
+            Claimed::Elsewhere(owner) => return Err(RedriveError::Held { owner }),
+            Claimed::Paused => return Err(RedriveError::Paused),
+        };
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by_key(|at| rows[*at].case.position().ok());
+        let mut results = vec![Redriven::Failed("it was not tried".to_owned()); rows.len()];
+        let body = async |lease: Lease| {
+            for at in order {
+                match self.send_again(&rows[at], how, &lease, budget).await {
+                    Ok(result) => results[at] = result,
+                    Err(error) => {
+                        results[at] = Redriven::Failed(error.story());
+                        break;
+                    }
+                }
+            }
+            lease.release().await;
+        };
+        let held = keeper.hold(&mut 0, body).await;
+        let done = rows.iter().zip(&results);
+        let delivered = done.filter(|(_, result)| **result == Redriven::Delivered);
+        let delivered: Vec<&Kept> = delivered.map(|(kept, _)| kept).collect();
+        if !delivered.is_empty() {
+            let what = format!("redrive {}", named(delivered.into_iter()));
+            self.note(by, what).await?;
+        }
+        held?;
+        Ok(results)
+    }
+
+    async fn send_again(
+        &self,
+        kept: &Kept,
+        how: Redrive,
+        lease: &Lease,
+        budget: &Budget,
+    ) -> Result<Redriven, TickError> {
+        let case = &kept.case;
+        let failed = |reason: String| Ok(Redriven::Failed(reason));
+        let sink = self
+            .sinks
+            .iter()
+            .find(|outlet| outlet.sink.name() == case.sink);
+        let Some(outlet) = sink else {
+            let sink = &case.sink;
+            return failed(format!("the poller has no receiver {sink:?} any more"));
+        };
+        let Ok(position) = case.position() else {
+            return failed("its place in the source cannot be read".to_owned());
+        };
+        if !how.as_is {
+            let writer = PageWriter::new(&self.name, 2, usize::MAX);
+            let found = self.source.find(&position, writer).await?;
+            let same = found
+                .page
+                .events()
+                .iter()
+                .any(|event| Some(event.id) == case.id());
+            if !same {
+                let key = marker(&kept.key)?;
+                let body = Bytes::from_static(b"{}");
+                tried(self, &key, || self.objects.put(&key, body.clone())).await?;
+                return Ok(Redriven::Superseded);
+            }
+        }
+        let salt = how.new_ids.then(|| self.clock.random());
+        let Some(batch) = case.batch(lease.fences().next(), salt) else {
+            return failed("its event cannot be read".to_owned());
+        };
+        let sent = timeout(LONGEST_DELIVERY, outlet.sink.deliver(&batch)).await;
+        match sent {
+            Ok(Verdict::Acknowledged) => {
+                self.remove(kept).await?;
+                if self.source.cleans_up() {
+                    clean_up(self, vec![position], budget).await;
+                }
+                Ok(Redriven::Delivered)
+            }
+            Ok(Verdict::Partly(named)) => {
+                failed(named.into_iter().map(|event| event.reason).collect())
+            }
+            Ok(Verdict::Failed(failure)) if failure.kind == FailureKind::TooLarge => {
+                failed(format!("{failure}; it cannot be halved"))
+            }
+            Ok(Verdict::Failed(failure)) => failed(failure.reason),
+            Err(_) => failed("no answer in time".to_owned()),
+        }
+    }
+
+    /// The marker goes last: without its case it means nothing.
+    async fn remove(&self, kept: &Kept) -> Result<(), TickError> {
+        tried(self, &kept.key, || self.objects.remove(&kept.key)).await?;
+        let marker = marker(&kept.key)?;
+        if kept.superseded {
+            tried(self, &marker, || self.objects.remove(&marker)).await?;
+        }
+        Ok(())
+    }
+
+    async fn note(&self, by: &Operator, what: String) -> Result<(), OperateError> {
+        let order = |_| Order::Note { what: what.clone() };
+        self.operate(by, Otherwise::Refuse, order).await.map(|_| ())
+    }
+}
+
+/// For the audit trail.
+fn named<'a>(rows: impl ExactSizeIterator<Item = &'a Kept>) -> String {
+    const MOST: usize = 5;
+    let count = rows.len();
+    let ids: Vec<&str> = rows
+        .take(MOST)
+        .map(|kept| kept.case.event_id.as_str())
+        .collect();
+    let more = if count > MOST { ", …" } else { "" };
+    format!("{count} quarantined row(s): {}{more}", ids.join(", "))
+}
+
+fn marker(key: &StoreKey) -> Result<StoreKey, TickError> {
+    legal(format!("{key}{SUPERSEDED}"))
+}
+
 fn key(poller: &Poller, sink: &str, event_id: &str) -> Result<StoreKey, TickError> {
     let prefix = poller.state_key.quarantine();
-    StoreKey::new(format!("{prefix}{sink}/{event_id}")).map_err(|error| TickError::Bug {
+    legal(format!("{prefix}{sink}/{event_id}"))
+}
+
+fn legal(path: String) -> Result<StoreKey, TickError> {
+    StoreKey::new(path).map_err(|error| TickError::Bug {
         what: error.to_string(),
     })
 }

@@ -60,6 +60,10 @@ pub enum Order {
         source: SourceIdentity,
         evidence: AgeEvidence,
     },
+    /// Nothing about the poller itself: what was done beside its document is written down.
+    Note {
+        what: String,
+    },
     Pause,
     Resume,
     Fail,
@@ -117,6 +121,7 @@ pub(super) fn apply(
             refuse_if_held(document, *evidence)?;
             rewind(document, *version, epoch, source, now)?
         }
+        Order::Note { what } => (document.clone(), what.clone()),
         Order::Pause => return set_status(document, Status::Paused, by, "pause", now),
         Order::Resume => return set_status(document, Status::Active, by, "resume", now),
         Order::Fail => return set_status(document, Status::Failed, by, "mark failed", now),
