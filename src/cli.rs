@@ -8,6 +8,7 @@ mod dev;
 mod history;
 mod init;
 mod local_app;
+mod pause;
 mod problem;
 mod quarantine;
 mod rails;
@@ -52,6 +53,8 @@ enum Command {
     Init(init::Init),
     /// Parse, connect and grade every poller of an app
     Check(check::Check),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
     History(history::History),
     Rollback(rollback::Rollback),
     Reset(reset::Reset),
@@ -88,6 +91,8 @@ pub fn main() -> ExitCode {
             Command::Demo(demo) => demo.run().await,
             Command::Init(init) => init.run().await,
             Command::Check(check) => check.run().await,
+            Command::Pause(pause) => pause.run().await,
+            Command::Resume(resume) => resume.run().await,
             Command::History(history) => history.run().await,
             Command::Rollback(rollback) => rollback.run().await,
             Command::Reset(reset) => reset.run().await,

@@ -3,6 +3,7 @@
 pub mod address;
 pub mod definition;
 pub mod envelope;
+pub mod halt;
 pub mod history;
 pub mod late;
 pub mod lease;

@@ -9,6 +9,8 @@ mod support;
 mod lost;
 #[path = "operate/moves.rs"]
 mod moves;
+#[path = "operate/pause.rs"]
+mod pause;
 #[path = "operate/source.rs"]
 mod source;
 

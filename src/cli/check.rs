@@ -15,6 +15,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{App, Function, Settings, Target};
 use crate::local::AppDirectory;
 use crate::local::app::Trigger;
+use crate::model::halt::{Halt, HaltKind};
 use crate::source::Grade;
 use crate::tick::Poller;
 use crate::tick::report::ClockSkew;
@@ -166,16 +167,34 @@ async fn grade(poller: &Poller) -> Vec<Line> {
             lines.push(say(Grade::Pass, "state", &found.sentence));
             let skew = found.clock_skew.map(ClockSkew::sentence);
             lines.extend(skew.map(|sentence| say(Grade::Warn, "clock", &sentence)));
+            lines.extend(found.halt.as_ref().map(|halt| halted(&poller.name, halt)));
         }
         Err(error) => lines.push(say(Grade::Fail, "state", &error.story())),
     }
-    if described.is_ok() && standing.is_ok() {
+    // What a tick would say of a halt is less than what was said already.
+    let runs = standing.is_ok_and(|found| found.halt.is_none());
+    if described.is_ok() && runs {
         lines.push(match poller.next_rows().await {
             Ok(sentence) => say(Grade::Pass, "next rows", &sentence),
             Err(error) => say(Grade::Fail, "next rows", &error.story()),
         });
     }
     lines
+}
+
+/// Neither is a fault of the configuration; being marked failed is for a person to look into.
+fn halted(poller: &str, halt: &Halt) -> Line {
+    let (grade, way_on) = match halt.kind {
+        HaltKind::Paused => (
+            Grade::Warn,
+            format!("`dbtick resume {poller}` lets it go on"),
+        ),
+        HaltKind::Failed => (
+            Grade::Fail,
+            format!("look into it, then `dbtick reset {poller}`"),
+        ),
+    };
+    line(poller, grade, "status", &format!("{halt}; {way_on}"))
 }
 
 /// A8: how long a row may take to arrive.

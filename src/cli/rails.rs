@@ -67,16 +67,7 @@ pub(super) struct Rows {
 
 impl Rails {
     pub(super) fn operator(&self, opened: &Opened) -> Result<Operator, Problem> {
-        let why = self.reason.as_deref().unwrap_or_default();
-        if why.chars().count() > LONGEST_REASON {
-            let text = format!("--reason is longer than {LONGEST_REASON} characters");
-            return Err(Problem::usage(text));
-        }
-        Ok(Operator {
-            who: opened.who.clone(),
-            why: why.replace(char::is_control, " "),
-            id: format!("{:032x}", SystemClock.random()),
-        })
+        operator(opened, self.reason.as_deref())
     }
 
     /// Shows the plan, asks, carries the order out and prints how to take it back.
@@ -189,8 +180,22 @@ impl Rails {
     }
 }
 
+/// Whoever types a command, for the audit trail.
+pub(super) fn operator(opened: &Opened, reason: Option<&str>) -> Result<Operator, Problem> {
+    let why = reason.unwrap_or_default();
+    if why.chars().count() > LONGEST_REASON {
+        let text = format!("--reason is longer than {LONGEST_REASON} characters");
+        return Err(Problem::usage(text));
+    }
+    Ok(Operator {
+        who: opened.who.clone(),
+        why: why.replace(char::is_control, " "),
+        id: format!("{:032x}", SystemClock.random()),
+    })
+}
+
 impl Plan {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let Self {
             what,
             poller,
@@ -210,7 +215,7 @@ impl Plan {
     }
 
     /// Members of `rest` are added.
-    fn json(&self, done: bool, rest: Value) -> Value {
+    pub(super) fn json(&self, done: bool, rest: Value) -> Value {
         let mut object = json!({ "ok": true, "done": done });
         for more in [json!(self), rest] {
             if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
@@ -257,12 +262,7 @@ pub(super) async fn rows_between(poller: &Poller, from: &Found, to: Option<&Posi
         return rows_behind(poller, Some(to)).await;
     }
     match to.cmp(&from) {
-        Ordering::Equal => Rows {
-            kind: "none",
-            count: Some(0),
-            exact: true,
-            text: "the same place: none comes again, none is skipped".to_owned(),
-        },
+        Ordering::Equal => Rows::unmoved(),
         Ordering::Less => Rows::of("again", poller.count(to, from).await),
         Ordering::Greater => {
             let mut rows = Rows::of("skipped", poller.count(from, to).await);
@@ -289,6 +289,15 @@ impl Rows {
             count: Some(count),
             exact: true,
             text: count.to_string(),
+        }
+    }
+
+    pub(super) fn unmoved() -> Self {
+        Self {
+            kind: "none",
+            count: Some(0),
+            exact: true,
+            text: "the same place: none comes again, none is skipped".to_owned(),
         }
     }
 

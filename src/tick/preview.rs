@@ -13,6 +13,7 @@ use super::report::{ClockSkew, LateReport, TickError};
 use super::sweeping::{Next, begin_again, read_behind};
 use super::{Poller, reason_to_stop};
 use crate::config::Start;
+use crate::model::halt::Halt;
 use crate::model::late::Sight;
 use crate::model::position::Position;
 use crate::model::state::StateDocument;
@@ -23,6 +24,8 @@ const LONGEST_LOOK: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Whereabouts {
     pub sentence: String,
+    /// Where somebody, or a receiver, has stopped it.
+    pub halt: Option<Halt>,
     pub clock_skew: Option<ClockSkew>,
 }
 
@@ -33,6 +36,7 @@ impl Poller {
             refuse_if_born(self).await?;
             return Ok(Whereabouts {
                 sentence: format!("{key} does not exist yet: the first tick creates it"),
+                halt: None,
                 clock_skew: None,
             });
         };
@@ -47,6 +51,7 @@ impl Poller {
                 .chain(late)
                 .collect::<Vec<_>>()
                 .join("; "),
+            halt: Halt::of(&document),
             clock_skew: ClockSkew::beyond(self.lease.margin, skew),
         })
     }

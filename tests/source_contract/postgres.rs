@@ -14,11 +14,12 @@ mod property;
 mod values;
 
 use dbtick::config::{Connection, Rows, SourceConfig};
+use dbtick::model::position::{Position, Scalar};
 use serde_json::Value;
 use sqlx::postgres::PgConnection;
 
 use crate::fixture::{
-    Engine, Fixture, MANY_BYTES, Writer, column, failure, open, postgres_connection, read,
+    Engine, Fixture, MANY_BYTES, Writer, column, failure, find, open, postgres_connection, read,
 };
 use crate::numbers;
 
@@ -184,9 +185,12 @@ async fn a_function_that_writes_is_refused() {
         fixture.query("SELECT id, eat() FROM canary", &["id"], &["id"]),
         fixture.query("SELECT nextval('s') AS id", &["id"], &["id"]),
     ];
+    let at = Position::new(vec![Scalar::Integer(1)], vec![Scalar::Integer(1)]);
     for config in configs {
         let found = failure(&config).await;
         assert!(found.contains("only ever read"), "{found}");
+        let found = find(open(&config).as_ref(), &at).await.unwrap_err();
+        assert!(found.to_string().contains("only ever read"), "{found}");
     }
     let hidden = "WITH w AS (DELETE FROM canary RETURNING id) SELECT id FROM w";
     let found = failure(&fixture.query(hidden, &["id"], &["id"])).await;

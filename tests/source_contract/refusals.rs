@@ -1,8 +1,9 @@
 //! What every source refuses, and what a person is told.
 
 use dbtick::config::{Rows, SourceConfig};
+use dbtick::model::position::{Position, Scalar};
 
-use crate::fixture::{Engine, Fixture, failure, open};
+use crate::fixture::{Engine, Fixture, failure, find, open};
 
 const SCHEMA: &str =
     "CREATE TABLE canary (id INTEGER PRIMARY KEY, updated_at VARCHAR(30) NOT NULL, r INT);
@@ -13,6 +14,12 @@ async fn check(fixture: &mut Fixture, change: impl FnOnce(&mut SourceConfig), ex
     change(&mut config);
     let found = failure(&config).await;
     assert!(found.contains(expect), "{found}");
+    let at = Position::new(
+        vec![Scalar::Text("2026-01-01".into())],
+        vec![Scalar::Integer(1)],
+    );
+    let found = find(open(&config).as_ref(), &at).await.unwrap_err();
+    assert!(found.to_string().contains(expect), "{found}");
     assert_eq!(fixture.count("canary").await, 1);
 }
 
