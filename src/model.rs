@@ -11,4 +11,5 @@ pub mod policy;
 pub mod position;
 pub mod schema;
 pub mod state;
+pub mod trace;
 pub mod transitions;
