@@ -12,14 +12,31 @@ use crate::tick::report::{ClockSkew, LateReport, Tally, TickReport};
 /// Transactions that are open for so long are worth a warning with every tick.
 const LONG_WAIT_S: i64 = 300;
 
+/// What brought a tick about.
+#[derive(Debug, Serialize)]
+pub struct Cause<'a> {
+    pub invocation_id: &'a str,
+    pub past_due: bool,
+    /// How often the host has repeated the invocation by its own retry policy.
+    #[serde(skip_serializing_if = "is_first")]
+    pub host_retry: u32,
+    /// Where the host is traced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+}
+
+fn is_first(retry: &u32) -> bool {
+    *retry == 0
+}
+
 /// One line per tick, for log queries: `event == "dbtick.tick"`.
 #[derive(Serialize)]
 struct TickLine<'a> {
     event: &'static str,
     poller: &'a str,
     outcome: &'a str,
-    invocation_id: &'a str,
-    past_due: bool,
+    #[serde(flatten)]
+    cause: &'a Cause<'a>,
     #[serde(flatten)]
     tally: Tally,
     took_ms: u64,
@@ -73,7 +90,8 @@ pub fn start(filter: &str) {
     );
 }
 
-pub fn tick_ended(report: &TickReport, invocation_id: &str, past_due: bool) {
+pub fn tick_ended(report: &TickReport, cause: &Cause<'_>) {
+    let invocation_id = cause.invocation_id;
     let (outcome, error) = match &report.result {
         Ok(outcome) => (outcome.name(), None),
         Err(error) => (error.name(), Some(error.story())),
@@ -82,8 +100,7 @@ pub fn tick_ended(report: &TickReport, invocation_id: &str, past_due: bool) {
         event: "dbtick.tick",
         poller: &report.poller,
         outcome,
-        invocation_id,
-        past_due,
+        cause,
         tally: report.tally,
         took_ms: report.took_ms,
         checkpoint: report.checkpoint.as_deref(),

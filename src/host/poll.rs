@@ -129,7 +129,7 @@ async fn poll(
         .collect();
     let reports: Vec<TickReport> = stream::iter(ticks)
         .buffer_unordered(parallel.max(1))
-        .inspect(|report| telemetry::tick_ended(report, &invocation.id, invocation.past_due))
+        .inspect(|report| telemetry::tick_ended(report, &invocation.cause()))
         .collect()
         .await;
     let logs = reports.iter().map(TickReport::sentence).collect();
