@@ -268,7 +268,7 @@ impl Sink for WebhookSink {
 async fn read_to_limit(mut response: Response) -> Result<Answer, reqwest::Error> {
     let encoding = response.headers().get(CONTENT_ENCODING);
     let mut answer = Answer {
-        is_encoded: encoding.is_some_and(|encoding| encoding != "identity"),
+        is_encoded: encoding.is_some_and(|name| !name.as_bytes().eq_ignore_ascii_case(b"identity")),
         ..Answer::default()
     };
     while let Some(chunk) = response.chunk().await? {
