@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use app::{App, Function, FunctionPollers};
+pub use app::{App, Function, FunctionPollers, HostRetry};
 pub use connection::Connection;
 pub use fault::{Fault, Place};
 pub use fingerprint::{definition, fingerprint};

@@ -14,4 +14,5 @@ pub mod quarantine;
 pub mod schema;
 pub mod sinks;
 pub mod state;
+pub mod trace;
 pub mod transitions;

@@ -7,10 +7,27 @@ use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
-use crate::tick::report::{ClockSkew, LateReport, Tally, TickReport};
+use crate::tick::report::{Behind, ClockSkew, LateReport, Tally, TickReport};
 
 /// Transactions that are open for so long are worth a warning with every tick.
 const LONG_WAIT_S: i64 = 300;
+
+/// What brought a tick about.
+#[derive(Debug, Serialize)]
+pub struct Cause<'a> {
+    pub invocation_id: &'a str,
+    pub past_due: bool,
+    /// How often the host has repeated the invocation by its own retry policy.
+    #[serde(skip_serializing_if = "is_first")]
+    pub host_retry: u32,
+    /// Where the host is traced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+}
+
+fn is_first(retry: &u32) -> bool {
+    *retry == 0
+}
 
 /// One line per tick, for log queries: `event == "dbtick.tick"`.
 #[derive(Serialize)]
@@ -18,8 +35,8 @@ struct TickLine<'a> {
     event: &'static str,
     poller: &'a str,
     outcome: &'a str,
-    invocation_id: &'a str,
-    past_due: bool,
+    #[serde(flatten)]
+    cause: &'a Cause<'a>,
     #[serde(flatten)]
     tally: Tally,
     took_ms: u64,
@@ -27,6 +44,9 @@ struct TickLine<'a> {
     checkpoint: Option<&'a str>,
     #[serde(flatten)]
     late: &'a LateReport,
+    /// Receivers that do not have what the others have.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    behind: &'a [Behind],
     /// Why the checkpoint went back.
     #[serde(skip_serializing_if = "Option::is_none")]
     rewound: Option<&'a str>,
@@ -73,7 +93,8 @@ pub fn start(filter: &str) {
     );
 }
 
-pub fn tick_ended(report: &TickReport, invocation_id: &str, past_due: bool) {
+pub fn tick_ended(report: &TickReport, cause: &Cause<'_>) {
+    let invocation_id = cause.invocation_id;
     let (outcome, error) = match &report.result {
         Ok(outcome) => (outcome.name(), None),
         Err(error) => (error.name(), Some(error.story())),
@@ -82,12 +103,12 @@ pub fn tick_ended(report: &TickReport, invocation_id: &str, past_due: bool) {
         event: "dbtick.tick",
         poller: &report.poller,
         outcome,
-        invocation_id,
-        past_due,
+        cause,
         tally: report.tally,
         took_ms: report.took_ms,
         checkpoint: report.checkpoint.as_deref(),
         late: &report.late,
+        behind: &report.behind,
         rewound: report.rewound.as_deref(),
         clock_skew_s: report.clock_skew.map(ClockSkew::seconds),
         error,

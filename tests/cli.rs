@@ -289,23 +289,65 @@ async fn check_promises_no_rows_that_start_now_leaves_out() {
     );
 }
 
+/// Each: which file has the policy, the policy, and what check must say about it.
 #[tokio::test]
-async fn check_warns_of_a_retry_policy_of_the_host() {
+async fn check_warns_of_a_retry_policy_of_the_host_by_what_it_does() {
     let world = World::with_orders(json!({})).await;
     assert!(!check(&world, &[]).stdout.contains("WARN  orders  retry"));
-    let file = world.app().join("Orders/function.json");
-    let mut function: Value =
-        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    function["retry"] =
-        json!({ "strategy": "fixedDelay", "maxRetryCount": 3, "delayInterval": "00:00:10" });
-    std::fs::write(&file, function.to_string()).unwrap();
-    let said = check(&world, &[]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(
-        said.stdout.contains("WARN  orders  retry"),
-        "{}",
-        said.stdout
-    );
+    let fixed = |count: i64| json!({ "strategy": "fixedDelay", "maxRetryCount": count, "delayInterval": "00:00:10" });
+    let backoff = json!({
+        "strategy": "exponentialBackoff", "maxRetryCount": 3,
+        "minimumInterval": "00:00:05", "maximumInterval": "00:01:00"
+    });
+    for (name, policy, expected) in [
+        (
+            "Orders/function.json",
+            fixed(1),
+            Some("repeats a failed tick once; the next"),
+        ),
+        (
+            "Orders/function.json",
+            fixed(2),
+            Some("2 times, for 20s or more, which is longer than the 15s between two ticks"),
+        ),
+        (
+            "Orders/function.json",
+            fixed(-1),
+            Some("without end (maxRetryCount is -1)"),
+        ),
+        (
+            "Orders/function.json",
+            backoff,
+            Some("3 times, for 35s or more"),
+        ),
+        ("Orders/function.json", fixed(0), None),
+        (
+            "host.json",
+            fixed(-1),
+            Some("without end (maxRetryCount is -1)"),
+        ),
+        ("host.json", json!({}), Some("which cannot be read here")),
+    ] {
+        let file = world.app().join(name);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut document: Value = serde_json::from_str(&text).unwrap();
+        document["retry"] = policy.clone();
+        if name == "Orders/function.json" {
+            document["bindings"][0]["schedule"] = "*/15 * * * * *".into();
+        }
+        std::fs::write(&file, document.to_string()).unwrap();
+        let said = check(&world, &[]);
+        std::fs::write(&file, text).unwrap();
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let warned = said
+            .stdout
+            .lines()
+            .find(|line| line.starts_with("WARN  orders  retry"));
+        match expected {
+            Some(part) => assert!(warned.unwrap().contains(part), "{policy}: {warned:?}"),
+            None => assert_eq!(warned, None, "{policy}"),
+        }
+    }
 }
 
 #[tokio::test]

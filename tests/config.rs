@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use dbtick::config::{
-    App, CleanUpHow, Connection, Deletes, Function, FunctionPollers, NullPolicy, Rows, Settings,
-    SinkConfig, Start, StateConfig, Target, Tombstones, WebhookConfig, schema,
+    App, CleanUpHow, Connection, Deletes, Function, FunctionPollers, HostRetry, NullPolicy, Rows,
+    Settings, SinkConfig, Start, StateConfig, Target, Tombstones, WebhookConfig, schema,
 };
 use dbtick::model::position::Scalar;
 use serde_json::{Value, json};
@@ -146,7 +146,7 @@ fn the_smallest_poller_gets_every_default() {
         panic!("{app:?}");
     };
     assert!(app.function("orders").is_none(), "names are exact");
-    assert_eq!((function.parallel, function.retry), (4, false));
+    assert_eq!((function.parallel, function.retry), (4, None));
     let [poller] = function.pollers.as_slice() else {
         panic!("{function:?}");
     };
@@ -582,17 +582,19 @@ fn several_pollers_share_a_function_under_names_of_their_own() {
         .map(|poller| poller.name.as_str())
         .collect();
     assert_eq!(names, ["orders-0", "own", "orders-2"]);
-    assert_eq!((function.parallel, function.retry), (2, true));
+    let unreadable = Some(HostRetry::Unreadable);
+    assert_eq!((function.parallel, function.retry), (2, unreadable));
 }
 
 #[test]
 fn a_retry_policy_in_host_json_counts_for_every_function() {
-    let host = "\u{feff}{ \"retry\": {}, \"functionTimeout\": \"-1\" }";
+    let retry = r#"{ "strategy": "fixedDelay", "maxRetryCount": -1, "delayInterval": "00:00:10" }"#;
+    let host = format!("\u{feff}{{ \"retry\": {retry}, \"functionTimeout\": \"-1\" }}");
     let world = World::new()
-        .file("host.json", host)
+        .file("host.json", &host)
         .poller("orders", &smallest());
     let app = world.load();
-    assert!(only(&app).retry);
+    assert_eq!(only(&app).retry, Some(HostRetry::Endless));
     assert_eq!(app.function_timeout, None);
 }
 

@@ -6,10 +6,14 @@
 
 mod support;
 
+#[path = "webhook/answers.rs"]
+mod answers;
 #[path = "webhook/authorization.rs"]
 mod authorization;
 #[path = "webhook/body.rs"]
 mod body;
+#[path = "webhook/receivers.rs"]
+mod receivers;
 #[path = "webhook/signature.rs"]
 mod signature;
 #[path = "webhook/trust.rs"]
@@ -52,7 +56,7 @@ const SECRETS: [&str; 8] = [
 const ECHO: &str = "body-canary";
 
 /// What the receiver does once it has read a request.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 enum Play {
     /// Writes this and closes.
     Say(String),
@@ -60,6 +64,10 @@ enum Play {
     Endless(String, &'static [u8]),
     /// Writes this and keeps the connection open.
     Stall(String),
+    /// Writes this, one byte at a time, with this pause before each.
+    Drip(String, Duration),
+    /// Writes this when the caller has gone.
+    Late(String),
 }
 
 fn status(line: &str) -> Play {
@@ -168,6 +176,18 @@ async fn converse(
             stream.write_all(text.as_bytes()).await.ok();
             std::future::pending::<()>().await;
         }
+        Play::Drip(text, pause) => {
+            for byte in text.bytes() {
+                tokio::time::sleep(pause).await;
+                if stream.write_all(&[byte]).await.is_err() {
+                    return;
+                }
+            }
+        }
+        Play::Late(text) => {
+            while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+            stream.write_all(text.as_bytes()).await.ok();
+        }
         Play::Endless(text, bytes) => {
             stream.write_all(text.as_bytes()).await.ok();
             while stream.write_all(bytes).await.is_ok() {
@@ -234,15 +254,22 @@ fn sink(port: u16, timeout: Duration, attempts: u32) -> WebhookSink {
 }
 
 fn open(webhook: WebhookConfig) -> WebhookSink {
+    open_by(webhook, Arc::new(Striding::default()))
+}
+
+fn open_by(webhook: WebhookConfig, clock: Arc<dyn Clock>) -> WebhookSink {
     let azure = Azure::new(Arc::new(SystemClock)).unwrap();
-    let clock = Arc::new(Striding::default());
     WebhookSink::new("hook", &webhook, client().unwrap(), &azure, clock)
 }
 
 const PATIENT: Duration = Duration::from_secs(10);
 
 async fn deliver(sink: &WebhookSink) -> Verdict {
-    let verdict = within("a verdict", sink.deliver(&batch())).await;
+    deliver_batch(sink, &batch()).await
+}
+
+async fn deliver_batch(sink: &WebhookSink, batch: &Batch) -> Verdict {
+    let verdict = within("a verdict", sink.deliver(batch)).await;
     let said = format!("{verdict:?} {sink:?}");
     for secret in SECRETS {
         assert!(!said.contains(secret), "{said}");
@@ -302,9 +329,10 @@ async fn a_request_is_what_receivers_are_promised() {
     );
     assert_eq!(
         header(head, "accept-encoding"),
-        None,
+        Some("identity"),
         "answers are not decompressed"
     );
+    assert_eq!(header(head, "traceparent"), None);
     assert_eq!(body, &batch.body);
     let body: Value = serde_json::from_slice(body).unwrap();
     let schema = serde_json::from_str(include_str!("../schema/batch.schema.json")).unwrap();
@@ -409,6 +437,33 @@ async fn retry_after_ends_the_tries_of_this_tick() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_short_retry_after_is_waited_for_inside_the_tick() {
+    let busy = "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
+    let script = vec![Play::Say(busy.to_owned()), status("200 OK")];
+    let receiver = RawReceiver::playing(script).await;
+    let sink = open_by(webhook(receiver.port), Arc::new(SystemClock));
+    assert_eq!(deliver(&sink).await, Verdict::Acknowledged);
+    let pauses = receiver.pauses();
+    // The time between the answer and the request is not counted.
+    assert!(
+        matches!(pauses[..], [pause] if pause >= Duration::from_millis(990)),
+        "{pauses:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_trace_goes_with_every_attempt() {
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let receiver = RawReceiver::playing(vec![status("503 Busy"), status("200 OK")]).await;
+    let mut batch = batch();
+    batch.trace = Some(trace.into());
+    deliver_batch(&sink(receiver.port, PATIENT, 3), &batch).await;
+    let seen = receiver.seen.lock().unwrap();
+    let traces: Vec<_> = seen.iter().map(|seen| seen.header("traceparent")).collect();
+    assert_eq!(traces, [Some(trace); 2]);
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
 //! `dbtick check`: is every poller of this app fit to run?
 
+mod host_retry;
+
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
@@ -12,6 +15,7 @@ use serde::Serialize;
 
 use super::{chain, fail, local_app, say};
 use crate::clock::{Clock, SystemClock};
+use crate::config::human::show_duration;
 use crate::config::{App, Function, Settings, Target};
 use crate::local::AppDirectory;
 use crate::local::app::Trigger;
@@ -64,20 +68,18 @@ impl Check {
             Err(error) => return fail(&error.to_string()),
         };
         let mut lines: Vec<Line> = app.faults().map(fault_line).collect();
-        let delays = intervals(&directory);
+        let intervals = intervals(&directory);
         for (name, function) in &app.functions {
             let Function::Pollers(function) = function else {
                 continue;
             };
             for config in &function.pollers {
-                if function.retry {
-                    let text = "the host repeats a failed tick by its retry policy; the next tick \
-                                comes anyway, so the policy only multiplies the tries: remove it";
+                let interval = intervals.get(name).copied();
+                if let Some(retry) = function.retry {
+                    let text = host_retry::sentence(retry, interval);
                     lines.push(line(&config.name, Grade::Warn, "retry", &text));
                 }
-                if let Some(interval) = delays.get(name) {
-                    lines.push(visibility(&config.name, interval));
-                }
+                lines.extend(interval.map(|interval| visibility(&config.name, interval)));
                 match parts.poller(&app, config) {
                     Ok(poller) => lines.extend(grade(&poller).await),
                     Err(error) => lines.push(line(&config.name, Grade::Fail, "state", &error)),
@@ -198,7 +200,8 @@ fn halted(poller: &str, halt: &Halt) -> Line {
 }
 
 /// A8: how long a row may take to arrive.
-fn visibility(poller: &str, interval: &str) -> Line {
+fn visibility(poller: &str, interval: Duration) -> Line {
+    let interval = show_duration(interval);
     let text = format!(
         "a row arrives within {interval} (the schedule) + query + a running tick + delivery"
     );
@@ -206,14 +209,13 @@ fn visibility(poller: &str, interval: &str) -> Line {
 }
 
 /// The time between the next two firings of each timer function.
-fn intervals(app: &AppDirectory) -> BTreeMap<String, String> {
+fn intervals(app: &AppDirectory) -> BTreeMap<String, Duration> {
     let now = SystemClock.now();
     let of = |function: &crate::local::app::Function| match &function.trigger {
         Trigger::Timer(timer) => {
             let next = timer.schedule.next_after(now);
             let gap = timer.schedule.next_after(next) - next;
-            let gap = crate::config::human::show_duration(gap.to_std().ok()?);
-            Some((function.name.clone(), gap))
+            Some((function.name.clone(), gap.to_std().ok()?))
         }
         Trigger::Http(_) | Trigger::NotRunHere(_) => None,
     };

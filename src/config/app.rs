@@ -4,6 +4,7 @@
 
 mod function;
 mod identity;
+mod retry;
 mod timeout;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde_json::Value;
 use super::fault::{Fault, Faults, Place};
 use super::{Poller, Settings};
 use identity::Identity;
+pub use retry::HostRetry;
 
 /// Everything there is to know before the first tick.
 #[derive(Debug)]
@@ -50,8 +52,8 @@ pub struct FunctionPollers {
     pub pollers: Vec<Poller>,
     /// How many of them tick at the same time.
     pub parallel: usize,
-    /// The host repeats a failed tick by a retry policy of its own.
-    pub retry: bool,
+    /// How the host repeats a failed tick by a policy of its own.
+    pub retry: Option<HostRetry>,
 }
 
 impl App {
@@ -62,7 +64,7 @@ impl App {
         let mut faults = Faults::of(Path::new("host.json"));
         let host = read_host(&root, &mut faults);
         let function_timeout = timeout::function_timeout(&host, settings, &mut faults);
-        let retry = host.get("retry").is_some();
+        let retry = host.get("retry");
         let loaded = match function::directories(&root) {
             Ok(names) => names
                 .into_iter()

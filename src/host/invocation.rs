@@ -6,13 +6,21 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::model::trace::TraceParent;
+use crate::telemetry::Cause;
+
 const INVOCATION_ID: &str = "x-azure-functions-invocationid";
+const TRACEPARENT: &str = "traceparent";
 
 /// What a tick uses of an invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Invocation {
     pub(super) id: String,
     pub(super) past_due: bool,
+    /// How often the host has repeated it by a retry policy of its own (D10).
+    pub(super) host_retry: u32,
+    /// .NET sends it when the host itself is traced.
+    pub(super) trace: Option<TraceParent>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +48,18 @@ impl Invocation {
         Ok(Self {
             id: invocation_id(headers),
             past_due: data.values().any(is_past_due),
+            host_retry: envelope.get("Metadata").and_then(host_retry).unwrap_or(0),
+            trace: trace(headers),
         })
+    }
+
+    pub(super) fn cause(&self) -> Cause<'_> {
+        Cause {
+            invocation_id: &self.id,
+            past_due: self.past_due,
+            host_retry: self.host_retry,
+            trace_id: self.trace.map(TraceParent::trace_id),
+        }
     }
 }
 
@@ -53,14 +72,32 @@ pub(super) fn invocation_id(headers: &HeaderMap) -> String {
     id.chars().filter(|c| !c.is_control()).take(64).collect()
 }
 
+fn is_past_due(timer: &Value) -> bool {
+    member(timer, "IsPastDue") == Some(Value::Bool(true))
+}
+
+fn host_retry(metadata: &Value) -> Option<u32> {
+    let count = member(&member(metadata, "RetryContext")?, "RetryCount")?;
+    u32::try_from(count.as_u64()?).ok()
+}
+
+fn member(object: &Value, name: &str) -> Option<Value> {
+    unquoted(object).get(name).map(unquoted)
+}
+
 /// Values arrive as JSON, or as JSON inside a string.
-fn is_past_due(value: &Value) -> bool {
+fn unquoted(value: &Value) -> Value {
     match value {
-        Value::Object(timer) => timer.get("IsPastDue") == Some(&Value::Bool(true)),
-        Value::String(text) => serde_json::from_str::<Map<String, Value>>(text)
-            .is_ok_and(|timer| timer.get("IsPastDue") == Some(&Value::Bool(true))),
-        _ => false,
+        Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
+        other => other.clone(),
     }
+}
+
+/// Two of them are none: nobody knows which one is right.
+fn trace(headers: &HeaderMap) -> Option<TraceParent> {
+    let mut values = headers.get_all(TRACEPARENT).iter();
+    let trace = TraceParent::parse(values.next()?.to_str().ok()?);
+    trace.filter(|_| values.next().is_none())
 }
 
 impl Answer {
@@ -121,6 +158,54 @@ mod tests {
                 Invocation::read(&HeaderMap::new(), body.as_bytes()).is_err(),
                 "{body}"
             );
+        }
+    }
+
+    #[test]
+    fn a_retry_of_the_host_is_noticed_in_any_form() {
+        let context = r#"{"RetryCount":2,"MaxRetryCount":3,"Exception":null,"State":{}}"#;
+        let quoted = Value::from(context).to_string();
+        for (metadata, expected) in [
+            ("{}", 0),
+            ("null", 0),
+            ("5", 0),
+            (r#"{"RetryContext":null}"#, 0),
+            (r#"{"RetryContext":{}}"#, 0),
+            (r#"{"RetryContext":{"RetryCount":0}}"#, 0),
+            (r#"{"RetryContext":{"RetryCount":-1}}"#, 0),
+            (r#"{"RetryContext":{"RetryCount":"many"}}"#, 0),
+            (r#"{"RetryContext":{"RetryCount":99999999999}}"#, 0),
+            (r#"{"RetryContext":{"RetryCount":"7"}}"#, 7),
+            (&format!(r#"{{"sys":{{}},"RetryContext":{context}}}"#), 2),
+            (&format!(r#"{{"RetryContext":{quoted}}}"#), 2),
+        ] {
+            let body = format!(r#"{{"Data":{{}},"Metadata":{metadata}}}"#);
+            let invocation = Invocation::read(&HeaderMap::new(), body.as_bytes()).unwrap();
+            assert_eq!(invocation.host_retry, expected, "{body}");
+        }
+        let without = Invocation::read(&HeaderMap::new(), b"{}").unwrap();
+        assert_eq!(without.host_retry, 0);
+    }
+
+    #[test]
+    fn a_trace_is_taken_from_the_one_header_that_is_right() {
+        let one = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let other = "00-0af7651916cd43dd8448eb211c80319d-b7ad6b7169203331-01";
+        for (values, expected) in [
+            (&[][..], None),
+            (&[one], Some(one)),
+            (&["nonsense"], None),
+            (&[one, other], None),
+            (&["nonsense", one], None),
+        ] {
+            let name = header::HeaderName::from_static(TRACEPARENT);
+            let headers: HeaderMap = values
+                .iter()
+                .map(|value| (name.clone(), value.parse().unwrap()))
+                .collect();
+            let invocation = Invocation::read(&headers, b"{}").unwrap();
+            let trace = invocation.trace.map(|trace| trace.to_string());
+            assert_eq!(trace.as_deref(), expected, "{values:?}");
         }
     }
 

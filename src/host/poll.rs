@@ -14,10 +14,11 @@ use futures_util::stream::{self, StreamExt};
 
 use super::invocation::{Answer, Invocation, invocation_id};
 use super::{Handler, Role};
+use crate::model::trace::TraceParent;
 use crate::telemetry;
 use crate::tick::budget::Budget;
 use crate::tick::report::{LateReport, Tally, TickError, TickReport};
-use crate::tick::{Poller, tick};
+use crate::tick::{Call, Poller, tick};
 
 /// The host's readiness and health probe.
 pub(super) async fn ready() -> &'static str {
@@ -61,6 +62,13 @@ pub(super) async fn invoke(
     let invocation = match Invocation::read(&headers, &body) {
         Ok(invocation) => invocation,
         Err(error) => return refused(StatusCode::BAD_REQUEST, error.to_string()),
+    };
+    // A host that is not traced: receivers and our log are joined all the same.
+    let random = || handler.parts.clock.random();
+    let trace = invocation.trace;
+    let invocation = Invocation {
+        trace: trace.or_else(|| Some(TraceParent::begin(random(), random()))),
+        ..invocation
     };
     if let Some(slot) = &handler.off_in_slot {
         return Answer::ok(vec![format!(
@@ -123,13 +131,20 @@ async fn poll(
 ) -> Answer {
     let started = handler.parts.clock.monotonic();
     let budget = Budget::starting(started, handler.function_timeout).or_until(handler.stop.clone());
+    let random = || handler.parts.clock.random();
+    let trace = invocation.trace.map(|trace| trace.child(random()));
+    let call = Call {
+        budget,
+        trace: trace.map(|trace| trace.to_string().into()),
+        repeated: invocation.host_retry > 0,
+    };
     let ticks: Vec<_> = pollers
         .iter()
-        .map(|poller| unharmed(poller, budget.clone()).boxed())
+        .map(|poller| unharmed(poller, call.clone()).boxed())
         .collect();
     let reports: Vec<TickReport> = stream::iter(ticks)
         .buffer_unordered(parallel.max(1))
-        .inspect(|report| telemetry::tick_ended(report, &invocation.id, invocation.past_due))
+        .inspect(|report| telemetry::tick_ended(report, &invocation.cause()))
         .collect()
         .await;
     let logs = reports.iter().map(TickReport::sentence).collect();
@@ -146,8 +161,8 @@ fn refused(function: &str, id: &str, status: StatusCode, problems: Vec<String>) 
 }
 
 /// A bug in one poller must not take the others of its function with it.
-async fn unharmed(poller: &Poller, budget: Budget) -> TickReport {
-    let ticked = AssertUnwindSafe(tick(poller, budget)).catch_unwind().await;
+async fn unharmed(poller: &Poller, call: Call) -> TickReport {
+    let ticked = AssertUnwindSafe(tick(poller, call)).catch_unwind().await;
     ticked.unwrap_or_else(|cause| TickReport {
         poller: poller.name.clone(),
         result: Err(TickError::Bug {

@@ -1,34 +1,41 @@
-//! A batch as one HTTP POST. A 2xx answer acknowledges it; everything else does not.
+//! A batch as one HTTP POST. A 2xx answer acknowledges it, but for the events that it names as
+//! failed; everything else does not.
 //!
 //! Redirects are never followed: the address comes from configuration alone. An attempt that timed
 //! out is not repeated inside the tick, because the receiver may be working on it: the rows are
 //! read again by the next tick. Errors never quote the answer's body, which may echo row data.
 
+mod answer;
 mod body;
 mod client;
+mod status;
 
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue,
+    RETRY_AFTER,
+};
 use reqwest::{Client, Response, StatusCode};
 
 use super::{DeliveryFailure, FailureKind, Sink, Verdict, retry_after, signature};
 use crate::azure::Azure;
 use crate::azure::identity::{Credential, IdentityError};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::config::secret::Secret;
 use crate::config::{Authorization, WebhookConfig};
 use crate::model::envelope::Batch;
 
+use answer::{Answer, NotUnderstood};
 use client::RefusedAddress;
 pub use client::{ClientError, client};
 
-/// Answers are read to here, so that the connection can be used again; longer ones cost theirs.
-const ANSWER_LIMIT: usize = 64 * 1024;
+const TRACEPARENT: &str = "traceparent";
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// A receiver that asks for more patience than this gets it across ticks, not inside one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -89,6 +96,7 @@ impl WebhookSink {
             .post(config.url.expose().clone())
             .timeout(config.timeout)
             .header(CONTENT_TYPE, config.envelope.content_type())
+            .header(ACCEPT_ENCODING, "identity")
             .header("idempotency-key", batch.id.as_str())
             .header("webhook-id", batch.id.as_str())
             .headers(config.headers.clone());
@@ -101,13 +109,16 @@ impl WebhookSink {
         if config.gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
+        if let Some(trace) = &batch.trace {
+            request = request.header(TRACEPARENT, trace.as_ref());
+        }
         if let Some(signature) = signature::sign(&config.signing, batch.id.as_str(), now, body) {
             request = request
                 .header("webhook-timestamp", signature.timestamp)
                 .header("webhook-signature", signature.value);
         }
         match request.body(body.clone()).send().await {
-            Ok(response) => self.judge(response).await,
+            Ok(response) => self.judge(response, batch).await,
             Err(error) => self.judge_error(&error),
         }
     }
@@ -138,38 +149,62 @@ impl WebhookSink {
         }
     }
 
-    async fn judge(&self, response: Response) -> Attempt {
+    async fn judge(&self, response: Response, batch: &Batch) -> Attempt {
         let status = response.status();
-        let not_before = response
-            .headers()
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| retry_after::parse(value, self.clock.now()));
-        if let Err(error) = read_to_limit(response).await
-            && status.is_success()
-        {
-            // The status alone is not an answer: it was cut off.
-            return self.judge_error(&error);
-        }
+        let not_before = self.not_before(response.headers());
+        let answer = read_to_limit(response).await;
         if status.is_success() {
-            return Attempt::Acknowledged;
+            return match answer {
+                Ok(answer) => self.judge_answer(status, &answer, batch),
+                // The status alone is not an answer: it was cut off.
+                Err(error) => self.judge_error(&error),
+            };
         }
         let failure = DeliveryFailure {
-            reason: format!("{} answered {status}{}", self.config.url, hint(status)),
-            kind: kind(status),
-            not_before,
+            reason: format!(
+                "{} answered {status}{}",
+                self.config.url,
+                status::hint(status)
+            ),
+            kind: status::kind(status),
+            not_before: not_before.filter(|_| status::passes_with_time(status)),
         };
-        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        if status::may_pass_soon(status) {
             Attempt::TryAgain(failure)
         } else {
-            Attempt::GiveUp(failure)
+            Attempt::Ended(Verdict::Failed(failure))
         }
+    }
+
+    fn not_before(&self, headers: &HeaderMap) -> Option<Timestamp> {
+        let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
+        retry_after::parse(value, self.clock.now())
+    }
+
+    fn judge_answer(&self, status: StatusCode, answer: &Answer, batch: &Batch) -> Attempt {
+        let why = match answer::read(answer, &batch.event_ids) {
+            Ok(none) if none.is_empty() => return Attempt::Ended(Verdict::Acknowledged),
+            Ok(unaccepted) => return Attempt::Ended(Verdict::Partly(unaccepted)),
+            Err(why) => why,
+        };
+        let reason = format!("{} answered {status}, but {why}", self.config.url);
+        let kind = match why {
+            // Half a batch has half an answer; one event has nothing left to be halved.
+            NotUnderstood::TooLong if batch.len() > 1 => FailureKind::TooLarge,
+            // The receiver's program must be mended. No row is to blame.
+            _ => FailureKind::Refused,
+        };
+        give_up(kind, reason)
     }
 
     fn judge_error(&self, error: &reqwest::Error) -> Attempt {
         let url = &self.config.url;
         if let Some(refused) = find::<RefusedAddress>(error) {
             let reason = format!("{url} is not connected to: {refused}");
+            give_up(FailureKind::Refused, reason)
+        } else if let Some(rustls::Error::InvalidCertificate(_)) = find(error) {
+            // It does not pass by itself, as others that keep a connection from being made do.
+            let reason = format!("{url} is not trusted: {}", root_cause(error));
             give_up(FailureKind::Refused, reason)
         } else if error.is_connect() {
             let reason = format!("{url} cannot be reached: {}", root_cause(error));
@@ -185,33 +220,25 @@ impl WebhookSink {
         }
     }
 
-    /// Doubles, with up to half of it taken off at random, so that instances do not march in step.
-    fn pause(&self, attempt: u32) -> Duration {
+    /// Doubles, with up to half of it taken off at random, so that instances do not march in step;
+    /// longer where the receiver asks for it.
+    fn pause(&self, attempt: u32, not_before: Option<Timestamp>) -> Duration {
         let full = FIRST_PAUSE.saturating_mul(1 << attempt.min(10));
         let jitter = u32::try_from(self.clock.random() % 500).unwrap_or(0);
-        full.min(LONGEST_PAUSE) * (1000 - jitter) / 1000
+        let pause = full.min(LONGEST_PAUSE) * (1000 - jitter) / 1000;
+        let asked = not_before.map(|then| then - self.clock.now());
+        let asked = asked.and_then(|wait| wait.to_std().ok());
+        pause.max(asked.unwrap_or_default())
     }
 }
 
 enum Attempt {
-    Acknowledged,
+    Ended(Verdict),
     TryAgain(DeliveryFailure),
-    GiveUp(DeliveryFailure),
 }
 
 fn give_up(kind: FailureKind, reason: String) -> Attempt {
-    Attempt::GiveUp(DeliveryFailure::new(kind, reason))
-}
-
-fn kind(status: StatusCode) -> FailureKind {
-    match status.as_u16() {
-        408 | 429 | 503 => FailureKind::Passing,
-        500.. => FailureKind::Broken,
-        410 => FailureKind::Gone,
-        413 => FailureKind::TooLarge,
-        400 | 415 | 422 => FailureKind::Rejected,
-        _ => FailureKind::Refused,
-    }
+    Attempt::Ended(Verdict::Failed(DeliveryFailure::new(kind, reason)))
 }
 
 #[async_trait]
@@ -224,38 +251,37 @@ impl Sink for WebhookSink {
         let body = body::of(batch, &self.config).await;
         for attempt in 1.. {
             let failure = match self.attempt(batch, &body).await {
-                Attempt::Acknowledged => return Verdict::Acknowledged,
-                Attempt::GiveUp(failure) => return Verdict::Failed(failure),
+                Attempt::Ended(verdict) => return verdict,
                 Attempt::TryAgain(failure) => failure,
             };
-            if attempt >= self.config.attempts || failure.not_before.is_some() {
+            let pause = self.pause(attempt - 1, failure.not_before);
+            if attempt >= self.config.attempts || pause > LONGEST_PAUSE {
                 return Verdict::Failed(failure);
             }
-            tokio::time::sleep(self.pause(attempt - 1)).await;
+            tokio::time::sleep(pause).await;
         }
         unreachable!("the loop ends by returning")
     }
 }
 
-async fn read_to_limit(mut response: Response) -> Result<(), reqwest::Error> {
-    let mut read = 0;
+/// To the end, so that the connection can be used again; an answer past the limit costs its own.
+async fn read_to_limit(mut response: Response) -> Result<Answer, reqwest::Error> {
+    let encoding = response.headers().get(CONTENT_ENCODING);
+    let mut answer = Answer {
+        is_encoded: encoding.is_some_and(|name| !name.as_bytes().eq_ignore_ascii_case(b"identity")),
+        ..Answer::default()
+    };
     while let Some(chunk) = response.chunk().await? {
-        read += chunk.len();
-        if read > ANSWER_LIMIT {
+        let room = answer::LIMIT - answer.bytes.len();
+        answer
+            .bytes
+            .extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            answer.is_cut = true;
             break;
         }
     }
-    Ok(())
-}
-
-fn hint(status: StatusCode) -> &'static str {
-    match status.as_u16() {
-        300..=399 => "; redirects are not followed: configure the final address",
-        401 | 403 => "; check the receiver's key or token",
-        404 => "; check the webhook's path",
-        413 => "; make batch.max_bytes or batch.max_rows smaller",
-        _ => "",
-    }
+    Ok(answer)
 }
 
 /// The innermost cause; outer ones repeat the URL, which may carry a token.
@@ -272,6 +298,10 @@ fn find<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
 
 fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
     std::iter::successors(Some(error as &(dyn Error + 'static)), |&cause| {
-        cause.source()
+        // An I/O error does not show what it wraps as its source.
+        match cause.downcast_ref().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => cause.source(),
+        }
     })
 }

@@ -127,6 +127,8 @@ fn headers_are_added_and_never_ours() {
         ("webhook-anything", "x", "is a header that dbtick"),
         ("Connection", "close", "is a header that dbtick"),
         ("transfer-encoding", "chunked", "is a header that dbtick"),
+        ("Traceparent", "x", "is a header that dbtick"),
+        ("Accept-Encoding", "gzip", "is a header that dbtick"),
         ("a b", "x", "is not the name of a header"),
         ("a:b", "x", "is not the name of a header"),
         ("", "x", "is not the name of a header"),
@@ -191,12 +193,20 @@ fn a_token_is_sent_by_itself_and_never_readable() {
             json!({ "url": intranet, "allow_http": true, "entra": entra }),
             "entra: would travel readable",
         ),
+        (
+            json!({ "url": intranet, "allow_http": true, "headers": { "Authorization": "x" } }),
+            "headers.Authorization: would travel readable",
+        ),
     ] {
         refused(&world(webhook), expected);
     }
-    accepted(&world(
+    for webhook in [
         json!({ "url": "http://localhost/", "bearer": "%TOKEN%" }),
-    ));
+        json!({ "url": "http://localhost/", "headers": { "authorization": "x" } }),
+        json!({ "url": intranet, "allow_http": true, "headers": { "x-tenant": "x" } }),
+    ] {
+        accepted(&world(webhook));
+    }
 }
 
 #[test]

@@ -40,6 +40,35 @@ async fn every_form_of_a_timer_invocation_runs_a_tick() {
 }
 
 #[tokio::test]
+async fn the_line_of_a_tick_says_which_retry_and_which_trace_it_belongs_to() {
+    let world = World::with_orders(json!({})).await;
+    let handler = world.serve().await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let mut retried = timer_body(&Value::Null);
+    retried["Metadata"]["RetryContext"] = json!({ "RetryCount": 2, "MaxRetryCount": 3 });
+    let header = format!("\r\nTraceparent: 00-{trace}-b7ad6b7169203331-01\r\n");
+    let request = with_length("Orders", "retried", &retried.to_string());
+    let request = request.replacen("\r\n", &header, 1);
+    for (request, id, expected) in [
+        (request, "retried", (json!(2), json!(trace))),
+        (
+            with_length("Orders", "first", "{}"),
+            "first",
+            (Value::Null, Value::Null),
+        ),
+    ] {
+        assert_eq!(exchange(handler.port, request).await.status, 200);
+        let line = handler.stdout.line(&["dbtick.tick", id]).await;
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (line["host_retry"].clone(), line["trace_id"].clone()),
+            expected,
+            "{line}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn an_answer_is_a_json_object_with_logs() {
     let world = World::with_orders(json!({})).await.rows(3).await;
     let handler = world.serve().await;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use dbtick::config::secret::SecretUrl;
 use dbtick::model::address::Network;
-use dbtick::sink::{DeliveryFailure, Verdict};
+use dbtick::sink::{DeliveryFailure, FailureKind, Verdict};
 use reqwest::Certificate;
 use tempfile::TempDir;
 
@@ -98,8 +98,11 @@ async fn a_receiver_is_trusted_by_the_authority_that_is_named_and_by_no_other() 
 
     let other = authority(&azurite::certificates().join("ca.pem"));
     for authorities in [&[][..], &other] {
-        let failure = failure(receiver.webhook("localhost", authorities)).await;
+        let mut config = receiver.webhook("localhost", authorities);
+        config.attempts = 3;
+        let failure = failure(config).await;
         assert!(failure.reason.contains("certificate"), "{failure}");
+        assert_eq!(failure.kind, FailureKind::Refused, "a person must act");
     }
     // The certificate is not of this name.
     let failure = failure(receiver.webhook("127.0.0.1", &receiver.authority)).await;

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use serde_json::Value;
 
-use super::{Function, FunctionPollers, read_json};
+use super::{Function, FunctionPollers, read_json, retry};
 use crate::config::fault::{Faults, Place};
 use crate::config::parse::{self, Reader};
 use crate::config::repeated::OnceOnly;
@@ -36,7 +36,13 @@ pub(super) fn directories(root: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-pub(super) fn load(root: &Path, name: String, settings: &Settings, host_retry: bool) -> Loaded {
+/// `host_retry`: the policy of host.json.
+pub(super) fn load(
+    root: &Path,
+    name: String,
+    settings: &Settings,
+    host_retry: Option<&Value>,
+) -> Loaded {
     let file = Path::new(&name).join("function.json");
     let mut faults = Faults::of(&file);
     let mut names = Vec::new();
@@ -162,12 +168,12 @@ fn parse_function(
     reader: &mut Reader<'_>,
     function: &str,
     raw: raw::FunctionFile,
-    host_retry: bool,
+    host_retry: Option<&Value>,
     names: &mut Vec<(String, Place)>,
 ) -> Option<FunctionPollers> {
     let raw::FunctionFile {
         bindings,
-        retry,
+        retry: own_retry,
         poller,
         pollers,
         parallel,
@@ -211,7 +217,7 @@ fn parse_function(
         name: function.to_owned(),
         pollers: pollers.into_iter().collect::<Option<_>>()?,
         parallel: parallel.unwrap_or(DEFAULT_PARALLEL) as usize,
-        retry: host_retry || retry.is_some(),
+        retry: retry::effective(own_retry.as_ref(), host_retry),
     })
 }
 

@@ -46,9 +46,12 @@ pub(super) fn webhook(
         WebhookConfig::TIMEOUT,
     );
     let signing = reader.signing_keys(at, secret, secrets);
-    let authorized = bearer.is_some() || entra.is_some() || url.as_ref().is_some_and(url::has_user);
+    let around = headers::Surroundings {
+        authorized: bearer.is_some() || entra.is_some() || url.as_ref().is_some_and(url::has_user),
+        readable: url.as_ref().is_some_and(url::leaves_in_the_clear),
+    };
     let authorization = reader.authorization(at, url.as_ref(), bearer, entra);
-    let headers = reader.headers(&at.key("headers"), headers.unwrap_or_default(), authorized);
+    let headers = reader.headers(&at.key("headers"), headers.unwrap_or_default(), around);
     let unless_told = WebhookConfig::new(SecretUrl::new(url?));
     Some(WebhookConfig {
         timeout: timeout?,

@@ -124,6 +124,8 @@ async fn a_poller_that_panics_does_not_take_the_others_with_it() {
     let invocation = Invocation {
         id: "id".to_owned(),
         past_due: false,
+        host_retry: 0,
+        trace: None,
     };
     for parallel in [1, 2] {
         let pollers = [poller("bad", Panicking), poller("good", Empty)];

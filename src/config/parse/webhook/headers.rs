@@ -9,7 +9,8 @@ use crate::config::fault::Place;
 use crate::config::secret::Secret;
 
 /// What we say ourselves, and what belongs to the connection and not to the request.
-const OURS: [&str; 15] = [
+const OURS: [&str; 17] = [
+    "accept-encoding",
     "connection",
     "content-encoding",
     "content-length",
@@ -22,24 +23,33 @@ const OURS: [&str; 15] = [
     "proxy-authorization",
     "proxy-connection",
     "te",
+    "traceparent",
     "trailer",
     "transfer-encoding",
     "upgrade",
 ];
 
+/// What else the webhook says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Surroundings {
+    /// Something else says who we are.
+    pub(super) authorized: bool,
+    /// What is sent can be read on the way.
+    pub(super) readable: bool,
+}
+
 impl Reader<'_> {
-    /// `authorized`: something else says who we are.
     pub(super) fn headers(
         &mut self,
         at: &Place,
         raw: BTreeMap<String, String>,
-        authorized: bool,
+        around: Surroundings,
     ) -> Option<HeaderMap> {
         let mut headers = HeaderMap::new();
         let mut complete = true;
         for (name, written) in raw {
             let at = at.key(&name);
-            let name = match judge(&name, authorized, &headers) {
+            let name = match judge(&name, around, &headers) {
                 Ok(name) => Some(name),
                 Err((problem, hint)) => {
                     self.faults.add(&at, problem, hint);
@@ -71,7 +81,7 @@ impl Reader<'_> {
 
 fn judge(
     name: &str,
-    authorized: bool,
+    around: Surroundings,
     others: &HeaderMap,
 ) -> Result<HeaderName, (&'static str, &'static str)> {
     let name = HeaderName::try_from(name)
@@ -82,10 +92,16 @@ fn judge(
             "remove it",
         ));
     }
-    if name == AUTHORIZATION && authorized {
+    if name == AUTHORIZATION && around.authorized {
         return Err((
             "stands beside bearer, entra or a user in the url",
             "keep one of them",
+        ));
+    }
+    if name == AUTHORIZATION && around.readable {
+        return Err((
+            "would travel readable: the url is plain http to another machine",
+            "use https",
         ));
     }
     if others.contains_key(&name) {
