@@ -5,6 +5,7 @@
 pub mod connection;
 pub(crate) mod failure;
 pub mod identity;
+pub mod queue;
 mod shared_key;
 mod transport;
 
