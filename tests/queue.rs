@@ -140,8 +140,11 @@ fn queue(connection: &str) -> Queue {
     Queue::new(&azure, endpoint, NAME, Arc::new(SystemClock))
 }
 
-/// A row of a test: its key, what happened to it, and the JSON of its data.
+/// A row of a test: its number, what happened to it, and the JSON of its data.
 struct Row(i64, Op, String);
+
+/// In the key of a row with a number below zero, so that not even its key fits into a message.
+const LONG_KEY: usize = 70_000;
 
 fn row(id: i64) -> Row {
     Row(id, Op::Upsert, format!("{{\"id\":{id}}}"))
@@ -158,10 +161,6 @@ fn wide(id: i64, bytes: usize) -> Row {
 }
 
 fn batch(rows: impl IntoIterator<Item = Row>) -> Batch {
-    batch_of(vec![("id".to_owned(), "INTEGER".to_owned())], rows)
-}
-
-fn batch_of(types: Vec<(String, String)>, rows: impl IntoIterator<Item = Row>) -> Batch {
     let mut writer = PageWriter::new("orders", 10_000, 1 << 30);
     for (cursor, Row(id, op, data)) in rows.into_iter().enumerate() {
         let cursor = i64::try_from(cursor).unwrap() + 1;
@@ -170,10 +169,14 @@ fn batch_of(types: Vec<(String, String)>, rows: impl IntoIterator<Item = Row>) -
             op,
             Position::new(at(cursor), at(id)),
             |out| out.extend_from_slice(cursor.to_string().as_bytes()),
-            |out| out.extend_from_slice(format!("{{\"id\":{id}}}").as_bytes()),
+            |out| {
+                let long = "k".repeat(if id < 0 { LONG_KEY } else { 0 });
+                out.extend_from_slice(format!("{{\"id\":{id},\"code\":\"{long}\"}}").as_bytes());
+            },
             |out| out.extend_from_slice(data.as_bytes()),
         );
     }
+    let types = [("id".to_owned(), "INTEGER".to_owned())];
     let fence = Fence {
         token: FencingToken::default().next(),
         sequence: 7,

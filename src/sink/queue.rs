@@ -83,12 +83,24 @@ impl QueueSink {
                 let part = batch.part(message.events.clone(), batch.fence);
                 part.body.to_vec()
             }
-            // The blob is there before anybody can read of it.
             Form::Claimed => match &self.claims {
-                Some(claims) => claims.leave(batch, message.first()).await?,
+                Some(claims) => self.check_in(claims, batch, message.first()).await?,
                 None => return Err(self.no_claims(batch, message)),
             },
         };
+        let text = self.config.encoding.text(json);
+        self.put_text(&text).await
+    }
+
+    /// The message of an event that is in its blob when this returns: nobody reads of it before.
+    async fn check_in(
+        &self,
+        claims: &ClaimStore,
+        batch: &Batch,
+        index: usize,
+    ) -> Result<Vec<u8>, NotPut> {
+        let blob = claims.name(batch, index);
+        let json = batch.claim(index, &claims.check(&blob, batch.event_json(index)));
         if self.config.encoding.size(&json) > encoding::LARGEST {
             return Err(NotPut {
                 failure: DeliveryFailure::new(
@@ -98,8 +110,8 @@ impl QueueSink {
                 reach: Reach::Message,
             });
         }
-        let text = self.config.encoding.text(json);
-        self.put_text(&text).await
+        claims.write(&blob, batch.event_json(index)).await?;
+        Ok(json)
     }
 
     async fn put_text(&self, text: &str) -> Result<(), NotPut> {
@@ -180,34 +192,44 @@ impl QueueSink {
         }
     }
 
-    /// Several at once, but never two of the same row: a row and its tombstone keep their order.
+    /// Several at once, but never two of the same row: a row and its tombstone keep their order. What
+    /// was not put keeps back what comes after it of the same row, and both come again.
     async fn put_all(&self, batch: &Batch, plan: &[Message]) -> Outcome {
         let mut outcome = Outcome::default();
         let mut flying = FuturesUnordered::new();
         let mut rows: HashSet<&[u8]> = HashSet::new();
+        let mut kept_back: HashSet<&[u8]> = HashSet::new();
         let keys = |message: &Message| message.events.clone().map(|index| batch.event_key(index));
         let mut waiting = plan.iter().peekable();
         loop {
-            while let Some(message) = waiting.next_if(|message| {
+            let behind_a_failure =
+                |message: &&Message| keys(message).any(|key| kept_back.contains(key));
+            let free = |message: &&Message| {
                 !outcome.stopped()
                     && flying.len() < MOST_IN_FLIGHT
                     && keys(message).all(|key| !rows.contains(key))
-            }) {
+            };
+            if let Some(message) = waiting.next_if(behind_a_failure) {
+                outcome.never_begun.push(message.clone());
+            } else if let Some(message) = waiting.next_if(free) {
                 rows.extend(keys(message));
                 flying.push(async move { (message, self.put(batch, message).await) });
-            }
-            let Some((message, result)) = flying.next().await else {
+            } else if let Some((message, result)) = flying.next().await {
+                for key in keys(message) {
+                    rows.remove(key);
+                }
+                match result {
+                    Ok(()) => outcome.put += message.events.len(),
+                    Err(not_put) => {
+                        kept_back.extend(keys(message));
+                        outcome.failed.push((message.clone(), not_put));
+                    }
+                }
+            } else {
                 break;
-            };
-            for key in keys(message) {
-                rows.remove(key);
-            }
-            match result {
-                Ok(()) => outcome.put += message.events.len(),
-                Err(not_put) => outcome.failed.push((message.clone(), not_put)),
             }
         }
-        outcome.never_begun = waiting.cloned().collect();
+        outcome.never_begun.extend(waiting.cloned());
         outcome
     }
 }

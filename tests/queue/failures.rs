@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use dbtick::model::page::EventId;
+use dbtick::model::page::{EventId, Op};
 use dbtick::sink::{FailureKind, Unaccepted, Verdict};
 
 use crate::support::proxy::{Fault, Proxy};
-use crate::{Storage, batch, deliver, ids, queues_at, row, sink};
+use crate::{Row, Storage, batch, deliver, ids, queues_at, row, sink};
 
 const ROWS: i64 = 40;
 
@@ -102,6 +102,23 @@ async fn a_message_that_is_not_taken_does_not_keep_the_others() {
     .await;
     assert_eq!(named(&verdict).len(), 1);
     assert_eq!(put.len(), usize::try_from(ROWS).unwrap() - 1);
+}
+
+#[tokio::test]
+async fn a_version_that_is_not_put_keeps_back_the_later_ones_of_its_row() {
+    let storage = Storage::queues();
+    storage.queue().create().await.unwrap();
+    let proxy = Proxy::before(&storage.queues);
+    proxy.nth(1, "POST", "/messages", Fault::Say(413, &[]));
+    let gone = Row(1, Op::Delete, "null".to_owned());
+    let batch = batch([row(1), gone, row(2)]);
+    let verdict = deliver(&sink(&queues_at(proxy.port), |_| {}), &batch).await;
+    let Verdict::Partly(unaccepted) = verdict else {
+        panic!("{verdict:?}");
+    };
+    let named: Vec<EventId> = unaccepted.iter().map(|event| event.id).collect();
+    assert_eq!(named, batch.event_ids[..2]);
+    assert_eq!(ids(&storage.messages().await), [2]);
 }
 
 #[tokio::test]

@@ -30,10 +30,10 @@ async fn each_event_is_a_message_that_decodes_to_the_promised_bytes() {
     let [first, second] = [batch.event_ids[0], batch.event_ids[1]];
     let expected = [
         format!(
-            r#"{head},"event":{{"id":"{first}","op":"upsert","cursor":1,"key":{{"id":1}},"data":{AWKWARD}}}}}"#
+            r#"{head},"event":{{"id":"{first}","op":"upsert","cursor":1,"key":{{"id":1,"code":""}},"data":{AWKWARD}}}}}"#
         ),
         format!(
-            r#"{head},"event":{{"id":"{second}","op":"delete","cursor":2,"key":{{"id":2}},"data":null}}}}"#
+            r#"{head},"event":{{"id":"{second}","op":"delete","cursor":2,"key":{{"id":2,"code":""}},"data":null}}}}"#
         ),
     ];
     let texts: Vec<String> = messages

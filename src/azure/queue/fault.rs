@@ -116,7 +116,7 @@ impl Faults<'_> {
         let context = self.subject();
         match (answer.status, answer.code.as_str()) {
             (404, "QueueNotFound") => QueueError::Missing { context },
-            (409, "QueueBeingDeleted" | "QueueDisabled") => QueueError::NotDone {
+            (409, "QueueBeingDeleted") => QueueError::NotDone {
                 context: format!(
                     "{context}: the queue is being deleted; somebody must have asked for that"
                 ),
@@ -179,3 +179,6 @@ fn is_about_the_message(status: u16, code: &str) -> bool {
                 | "InvalidXmlNodeValue"
         )
 }
+
+#[cfg(test)]
+mod tests;

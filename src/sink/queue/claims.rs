@@ -62,24 +62,24 @@ impl ClaimStore {
         }
     }
 
-    /// Durable when it returns: the message that names it.
-    pub(super) async fn leave(&self, batch: &Batch, index: usize) -> Result<Vec<u8>, NotPut> {
-        let event = Bytes::copy_from_slice(batch.event_json(index));
+    pub(super) fn name(&self, batch: &Batch, index: usize) -> String {
         let (app, sink) = &self.owner;
         let (poller, id) = (batch.poller(), batch.event_ids[index]);
-        let blob = format!("{app}/{poller}/{sink}/{id}.json");
-        let check = ClaimCheck {
-            container: &self.container,
-            blob: &blob,
-            bytes: event.len(),
-            sha256: HEXLOWER.encode(&Sha256::digest(&event)),
-        };
-        let message = batch.claim(index, &check);
-        self.write(&blob, event).await?;
-        Ok(message)
+        format!("{app}/{poller}/{sink}/{id}.json")
     }
 
-    async fn write(&self, name: &str, body: Bytes) -> Result<(), NotPut> {
+    pub(super) fn check<'a>(&'a self, blob: &'a str, event: &[u8]) -> ClaimCheck<'a> {
+        ClaimCheck {
+            container: &self.container,
+            blob,
+            bytes: event.len(),
+            sha256: HEXLOWER.encode(&Sha256::digest(event)),
+        }
+    }
+
+    /// Durable when it returns.
+    pub(super) async fn write(&self, name: &str, event: &[u8]) -> Result<(), NotPut> {
+        let body = Bytes::copy_from_slice(event);
         let Err(failure) = self.upload(name, body.clone()).await else {
             return Ok(());
         };
