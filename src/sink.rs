@@ -1,5 +1,6 @@
 //! Where batches go.
 
+pub mod queue;
 pub mod retry_after;
 mod signature;
 pub mod webhook;
@@ -13,6 +14,7 @@ use crate::clock::Timestamp;
 use crate::model::envelope::Batch;
 use crate::model::page::EventId;
 
+pub use queue::QueueSink;
 pub use webhook::WebhookSink;
 
 /// A receiver of batches.
@@ -60,8 +62,18 @@ pub struct Unaccepted {
     pub id: EventId,
     /// The receiver's own words, cut to a line.
     pub reason: String,
-    /// The receiver says that it will never take it.
-    pub never: bool,
+    pub stance: Stance,
+}
+
+/// What that says about the event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stance {
+    /// The receiver will never take it.
+    Never,
+    /// Not this time; who says so again and again is taken at its word.
+    NotNow,
+    /// Nothing: it did not get there.
+    NotTried,
 }
 
 /// Why a batch was not acknowledged; holds neither row data nor secrets.

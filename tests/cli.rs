@@ -134,6 +134,7 @@ fn each_schema_is_a_json_schema() {
     for (of, part) in [
         ("poller", "/properties/poller"),
         ("batch", "/properties/batch_id"),
+        ("message", "/properties/claim_check"),
     ] {
         let said = run(&["schema", of]);
         assert_eq!((said.code, &*said.stderr), (Some(0), ""));

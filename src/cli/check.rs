@@ -89,6 +89,10 @@ impl Check {
                         Target::Webhook(webhook) => {
                             format!("posts to {} (not called by check)", webhook.url)
                         }
+                        Target::Queue(queue) => {
+                            let (name, setting) = (&queue.queue, queue.endpoint.setting());
+                            format!("puts messages into {name} of {setting} (not called by check)")
+                        }
                     };
                     lines.push(line(&config.name, Grade::Pass, &sink.name, &text));
                 }

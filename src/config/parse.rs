@@ -8,9 +8,11 @@ mod deletes;
 mod late;
 mod limits;
 mod policy;
+mod queue;
 mod sinks;
 mod source;
 mod state;
+mod storage;
 mod webhook;
 
 use std::path::Path;

@@ -3,11 +3,15 @@
 //! Nothing is judged here beyond the shape; `shape` enforces the schema that these types generate,
 //! `parse` turns them into what runs.
 
+mod queue;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+
+pub(super) use queue::{ClaimCheck, MessageEncoding, Per, Queue};
 
 /// A timer function of dbtick: the host's own keys, and one poller or several.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -340,6 +344,8 @@ pub(super) struct Sink {
     pub(super) required: Option<bool>,
     /// The URL to which batches are posted; a 2xx answer acknowledges.
     pub(super) webhook: Option<Webhook>,
+    /// The queue of a storage account into which messages are put; the service's answer acknowledges.
+    pub(super) queue: Option<Queue>,
 }
 
 /// Batches are posted to a URL; a 2xx answer acknowledges.

@@ -1,5 +1,6 @@
 //! A receiver of rows, as it is configured.
 
+use super::queue::QueueConfig;
 use super::webhook::WebhookConfig;
 
 #[derive(Debug, Clone)]
@@ -13,5 +14,6 @@ pub struct SinkConfig {
 
 #[derive(Debug, Clone)]
 pub enum Target {
-    Webhook(WebhookConfig),
+    Webhook(Box<WebhookConfig>),
+    Queue(QueueConfig),
 }

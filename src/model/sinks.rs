@@ -185,8 +185,8 @@ pub(super) fn keep_behind(sinks: &mut Sinks, before: &Sinks) {
 #[must_use]
 pub fn back_off(attempts: u32) -> Duration {
     match attempts {
-        0..=2 => Duration::ZERO,
-        more => LONGEST_PAUSE.min(Duration::from_secs(1 << (more - 2).min(16))),
+        0..=5 => Duration::ZERO,
+        more => LONGEST_PAUSE.min(Duration::from_secs(1 << (more - 5).min(16))),
     }
 }
 

@@ -5,6 +5,7 @@
 //! its race, or whose answer was lost, is settled by reading and applying once more (C6).
 
 pub mod orders;
+mod receivers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +23,9 @@ use super::state::{CursorMark, StateDocument, Status};
 use crate::clock::Timestamp;
 
 pub use orders::{Operator, Order};
+pub use receivers::CatchUp;
+
+use receivers::{catch_up, note};
 
 #[derive(Debug, Clone)]
 pub enum Action {
@@ -81,20 +85,6 @@ pub struct Settlement {
     pub late: Late,
     pub source: SourceIdentity,
     pub evidence: AgeEvidence,
-}
-
-/// How far a sink that is behind has come. The lease is kept.
-#[derive(Debug, Clone)]
-pub struct CatchUp {
-    pub sink: String,
-    /// `None`: nowhere.
-    pub to: Option<CursorMark>,
-    /// Acknowledged above that place.
-    pub delivered: BTreeMap<EventId, Position>,
-    /// It has everything: from now on it gets live batches.
-    pub arrived: bool,
-    pub news: News,
-    pub ttl: Duration,
 }
 
 /// How far the checkpoint moves, and what was delivered above it.
@@ -367,36 +357,6 @@ fn commit(
     }
     remember(document, next, None, now);
     Ok(())
-}
-
-fn note(next: &mut StateDocument, news: &News, now: Timestamp) {
-    sinks::note(&mut next.sinks, news, next.counters.rows);
-    let set_aside = news.sinks.values().map(|sink| u64::from(sink.set_aside));
-    next.counters.quarantined += set_aside.sum::<u64>();
-    if let Some(why) = &news.gone
-        && next.status == Status::Active
-    {
-        next.status = Status::Paused;
-        orders::audit_own(next, "pause", why, now);
-    }
-}
-
-/// Never beyond the checkpoint.
-fn catch_up(next: &mut StateDocument, step: &CatchUp, now: Timestamp) {
-    let low = next.position().cloned();
-    if let Some(state) = next.sinks.get_mut(&step.sink) {
-        if step.arrived {
-            state.lag = None;
-        } else if let Some(lag) = &mut state.lag {
-            lag.delivered.extend(step.delivered.clone());
-            let to = step.to.as_ref();
-            if let Some(to) = to.filter(|to| Some(&to.position) <= low.as_ref()) {
-                lag.delivered.retain(|_, place| *place > to.position);
-                lag.position = Some(to.clone());
-            }
-        }
-    }
-    note(next, &step.news, now);
 }
 
 /// Writes the checkpoint of `next` into its history, behind that of `document`, in the same write

@@ -12,12 +12,13 @@ use tokio::time::Instant;
 
 use super::clean_up::clean_up;
 use super::deliver::{Settled, settle};
+use super::drain::all_but;
 use super::hand_over::{Dispatch, hand_over};
 use super::keeper::Lease;
 use super::memory::Memory;
 use super::reading::{read_page, refuse_another_order, refuse_another_server};
 use super::report::{Outcome, TickError};
-use super::{Call, Poller, Progress, all_but};
+use super::{Call, Poller, Progress};
 use crate::model::envelope::Batch;
 use crate::model::page::{EventId, Page};
 use crate::model::position::Position;

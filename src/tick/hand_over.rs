@@ -16,7 +16,7 @@ use crate::model::page::EventId;
 use crate::model::policy::Poisoned;
 use crate::model::sinks::{Attempt, Failure, SinkState, SizeLimit};
 use crate::model::state::StateDocument;
-use crate::sink::{DeliveryFailure, FailureKind, Sink, Unaccepted, Verdict};
+use crate::sink::{DeliveryFailure, FailureKind, Sink, Stance, Unaccepted, Verdict};
 
 /// What a sink has done about an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -242,11 +242,17 @@ impl<'a> Work<'a> {
     /// Those that are not named are taken. Who is named too often, or once for all, is suspected.
     fn take_partly(&mut self, range: Range<usize>, unaccepted: Vec<Unaccepted>) {
         let poison = self.dispatch.poller.poison;
-        let mut named: BTreeMap<EventId, Unaccepted> = unaccepted
+        let (lost, named): (Vec<_>, Vec<_>) = unaccepted
             .into_iter()
-            .map(|event| (event.id, event))
-            .collect();
-        self.rejected = true;
+            .partition(|event| event.stance == Stance::NotTried);
+        if let Some(lost) = lost.first() {
+            let failure = DeliveryFailure::new(FailureKind::Passing, lost.reason.clone());
+            self.failure = Some(failure);
+        }
+        let lost: BTreeSet<EventId> = lost.into_iter().map(|event| event.id).collect();
+        let mut named: BTreeMap<EventId, Unaccepted> =
+            named.into_iter().map(|event| (event.id, event)).collect();
+        self.rejected |= !named.is_empty();
         let ids = &self.batch.event_ids[range.clone()];
         let all = ids.iter().all(|id| named.contains_key(id));
         // Those that it has named before, while it took others, may well be all that is left.
@@ -262,12 +268,14 @@ impl<'a> Work<'a> {
         for at in range {
             let id = self.batch.event_ids[at];
             let Some(event) = named.remove(&id) else {
-                self.fates[at] = Fate::Taken;
+                if !lost.contains(&id) {
+                    self.fates[at] = Fate::Taken;
+                }
                 continue;
             };
             let times = self.times_named(&id) + 1;
             self.named.push(id);
-            if event.never || times >= poison.attempts {
+            if event.stance == Stance::Never || times >= poison.attempts {
                 let suspect = Suspect {
                     reason: event.reason,
                     broken: false,

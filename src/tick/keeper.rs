@@ -5,31 +5,26 @@
 //! lost its race or whose answer never came is settled by reading again: the document says whether
 //! it holds our mark (C6).
 
-use std::collections::BTreeMap;
+mod lease;
+
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use lease::Request;
+pub(super) use lease::{Fences, Lease, Moved, Receipt};
 
 use super::reading::{answered, load_document};
 use super::report::TickError;
 use super::{Poller, fingerprint_changed, sinks_changed};
-use crate::model::envelope::Fence;
 use crate::model::late::Late;
-use crate::model::lease::{AgeEvidence, FencingToken, StoreClock, WriteMark};
-use crate::model::page::EventId;
-use crate::model::position::Position;
-use crate::model::schema::Schema;
-use crate::model::sinks::News;
+use crate::model::lease::{AgeEvidence, StoreClock, WriteMark};
 use crate::model::state::{CursorMark, StateDocument, Status};
-use crate::model::transitions::{
-    Action, Advance, Applied, CatchUp, Claim, Refusal, Settlement, Step, Then, apply,
-};
+use crate::model::transitions::{Action, Applied, Claim, Refusal, Settlement, Step, apply};
 use crate::store::{StoreError, Swap, Tag};
 
 /// Lost races in a row before a writer gives up; each means that somebody else made progress.
@@ -57,48 +52,6 @@ pub(super) enum Claimed<'a> {
     Paused,
 }
 
-/// A held lease. Whoever has it may ask for commits; nobody else can.
-#[derive(Debug)]
-pub(super) struct Lease {
-    requests: mpsc::Sender<Request>,
-    fences: Fences,
-}
-
-/// Identify attempts to receivers, under one token.
-#[derive(Debug)]
-pub(super) struct Fences {
-    token: FencingToken,
-    sequence: AtomicU64,
-}
-
-impl Fences {
-    /// Greater than every one before.
-    pub(super) fn next(&self) -> Fence {
-        Fence {
-            token: self.token,
-            sequence: self.sequence.fetch_add(1, Ordering::Relaxed) + 1,
-        }
-    }
-}
-
-/// Proof that as many sinks as it takes have acknowledged a batch, or that what they never take is kept
-/// aside; only `deliver` makes one.
-#[derive(Debug)]
-pub(super) struct Receipt {
-    batch_id: String,
-    rows: u64,
-}
-
-/// How far the checkpoint goes with a batch, and what is remembered above it.
-#[derive(Debug)]
-pub(super) struct Moved {
-    pub(super) to: Option<CursorMark>,
-    pub(super) delivered: BTreeMap<EventId, Position>,
-    pub(super) late: Late,
-    /// `delivered` and what was remembered before are in the segments of `late`.
-    pub(super) shelved: bool,
-}
-
 #[derive(Debug)]
 pub(super) struct Keeper<'a> {
     poller: &'a Poller,
@@ -108,84 +61,6 @@ pub(super) struct Keeper<'a> {
     deadline: Instant,
     next_heartbeat: Instant,
     writes: u64,
-}
-
-#[derive(Debug)]
-struct Request {
-    step: Step,
-    /// Gets the document as it was written; an operator may have paused it meanwhile.
-    done: oneshot::Sender<StateDocument>,
-}
-
-impl Receipt {
-    pub(super) fn new(batch_id: String, rows: u64) -> Self {
-        Self { batch_id, rows }
-    }
-}
-
-impl Lease {
-    pub(super) fn fences(&self) -> &Fences {
-        &self.fences
-    }
-
-    /// The acknowledgement itself (A2): the checkpoint moves as far as is proven, the rest of the
-    /// batch is remembered, and the lease is renewed or given back in the same write.
-    pub(super) async fn commit(
-        &self,
-        receipt: Receipt,
-        moved: Moved,
-        (schema, server): (Arc<Schema>, Option<Arc<str>>),
-        news: News,
-        then: Then,
-    ) -> StateDocument {
-        let Moved {
-            to,
-            delivered,
-            late,
-            shelved,
-        } = moved;
-        let advance = Advance {
-            to,
-            delivered,
-            batch_id: receipt.batch_id,
-            rows: receipt.rows,
-            schema: Some(schema),
-            server,
-            late: Some(late),
-            shelved,
-            news,
-        };
-        self.request(Step::Commit { advance, then }).await
-    }
-
-    /// Nothing was delivered, but more is proven; gives the lease back.
-    pub(super) async fn settle(&self, to: Option<CursorMark>, late: Late) -> StateDocument {
-        self.request(Step::Settle { to, late }).await
-    }
-
-    pub(super) async fn record_failure(&self, news: News) {
-        self.request(Step::RecordFailure(news)).await;
-    }
-
-    /// A sink that is behind has come closer; the lease is kept.
-    pub(super) async fn catch_up(&self, step: CatchUp) -> StateDocument {
-        self.request(Step::CatchUp(step)).await
-    }
-
-    pub(super) async fn release(&self) {
-        self.request(Step::Release).await;
-    }
-
-    /// When the lease is lost the keeper ends and drops this future's owner; until then it waits.
-    async fn request(&self, step: Step) -> StateDocument {
-        let (done, answer) = oneshot::channel();
-        if self.requests.send(Request { step, done }).await.is_ok()
-            && let Ok(document) = answer.await
-        {
-            return document;
-        }
-        std::future::pending().await
-    }
 }
 
 /// What to do when the document was changed by somebody else.
@@ -310,12 +185,8 @@ impl<'a> Keeper<'a> {
         F: Future<Output = T>,
     {
         let (requests, mut inbox) = mpsc::channel(1);
-        let fences = Fences {
-            token: self.mark.token,
-            sequence: AtomicU64::new(0),
-        };
         let result = {
-            let mut body = pin!(body(Lease { requests, fences }));
+            let mut body = pin!(body(Lease::new(requests, self.mark.token)));
             let kept = {
                 let mut keep = pin!(self.keep(&mut inbox));
                 tokio::select! {

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::budget::Budget;
+use super::drain::Work;
 use super::keeper::{Moved, Standing, settle};
 use super::memory::{self, MOST_INLINE, MOST_REMEMBERED, Memory};
 use super::reading::read_last;
 use super::report::{Outcome, TickError};
 use super::sweeping::{self, Held, Next, read_behind};
-use super::{Poller, Progress, Work};
+use super::{Poller, Progress};
 use crate::model::late::{Fence, Highest, Late, Seen, Sweep};
 use crate::model::page::EventSpan;
 use crate::model::position::Position;

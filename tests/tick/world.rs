@@ -22,7 +22,7 @@ use dbtick::model::position::{Position, Scalar};
 use dbtick::model::schema::Schema;
 use dbtick::model::state::StateDocument;
 use dbtick::model::transitions::{Action, Applied, Operator, Order, apply};
-use dbtick::sink::{DeliveryFailure, FailureKind, Outlet, Sink, Unaccepted, Verdict};
+use dbtick::sink::{DeliveryFailure, FailureKind, Outlet, Sink, Stance, Unaccepted, Verdict};
 use dbtick::source::{Description, ReadPage, Source, SourceError, Types};
 use dbtick::store::{Deleted, Loaded, MemoryStore, StateStore, StoreError, StoreKey, Swap, Tag};
 use dbtick::tick::budget::Budget;
@@ -773,7 +773,10 @@ impl Receiver {
                 let named = named.map(|(id, _)| Unaccepted {
                     id: *id,
                     reason: "not this one".to_owned(),
-                    never: *never,
+                    stance: match never {
+                        true => Stance::Never,
+                        false => Stance::NotNow,
+                    },
                 });
                 Verdict::Partly(named.collect())
             }

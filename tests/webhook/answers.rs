@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dbtick::clock::{Clock, SystemClock};
 use dbtick::model::envelope::Batch;
-use dbtick::sink::{FailureKind, Unaccepted, Verdict};
+use dbtick::sink::{FailureKind, Stance, Unaccepted, Verdict};
 use futures_util::future::join_all;
 
 use crate::{ECHO, PATIENT, Play, RawReceiver, batch, deliver, deliver_batch, sink};
@@ -103,7 +103,7 @@ async fn a_2xx_acknowledges_every_event_but_those_that_it_names() {
     let not = |id, reason: &str, never| Unaccepted {
         id,
         reason: reason.to_owned(),
-        never,
+        stance: if never { Stance::Never } else { Stance::NotNow },
     };
     let cases = [
         (String::new(), Acknowledged),

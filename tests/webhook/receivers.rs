@@ -8,7 +8,7 @@ use dbtick::model::envelope::{Batch, Fence};
 use dbtick::model::lease::FencingToken;
 use dbtick::model::page::{Op, PageWriter};
 use dbtick::model::position::{Position, Scalar};
-use dbtick::sink::{FailureKind, Unaccepted, Verdict};
+use dbtick::sink::{FailureKind, Stance, Unaccepted, Verdict};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -82,7 +82,7 @@ async fn the_receiver_of_the_docs_names_the_events_that_it_has_not_taken() {
     let not = |index: usize, reason: &str, never| Unaccepted {
         id: some.event_ids[index],
         reason: reason.to_owned(),
-        never,
+        stance: if never { Stance::Never } else { Stance::NotNow },
     };
     let expected = Verdict::Partly(vec![
         not(0, "the customer is not known yet", false),

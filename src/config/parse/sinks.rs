@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Reader, webhook};
+use super::{Reader, queue, webhook};
 use crate::config::fault::Place;
 use crate::config::{SinkConfig, Target, raw};
 
@@ -21,9 +21,10 @@ pub(super) fn sinks(
                 name,
                 required,
                 webhook,
+                queue,
             } = raw;
             let at = at.index(index);
-            let (kind, to) = target(reader, &at, webhook)?;
+            let (kind, to) = target(reader, &at, Kinds { webhook, queue })?;
             let fallback = match several {
                 true => format!("{kind}-{index}"),
                 false => kind.to_owned(),
@@ -45,17 +46,38 @@ pub(super) fn sinks(
     sinks.into_iter().collect()
 }
 
+/// What may stand in a receiver; one of them must.
+struct Kinds {
+    webhook: Option<raw::Webhook>,
+    queue: Option<raw::Queue>,
+}
+
 /// What kind of receiver it is, and the receiver where nothing is wrong with it.
 fn target(
     reader: &mut Reader<'_>,
     at: &Place,
-    webhook: Option<raw::Webhook>,
+    kinds: Kinds,
 ) -> Option<(&'static str, Option<Target>)> {
-    let Some(raw) = webhook else {
-        let hint = "say where rows go, such as \"webhook\": { \"url\": \"%ORDERS_HOOK%\" }";
-        reader.faults.add(&at.key("webhook"), "is missing", hint);
+    let Kinds { webhook, queue } = kinds;
+    let written = [("webhook", webhook.is_some()), ("queue", queue.is_some())];
+    let mut written = written.iter().filter(|(_, written)| *written);
+    let first = written.next().map(|(kind, _)| *kind);
+    if let (Some(first), Some((second, _))) = (first, written.next()) {
+        let problem = format!("stands beside {first}, and a receiver is one of them");
+        let hint = "make each a receiver of its own in deliver";
+        reader.faults.add(&at.key(second), problem, hint);
         return None;
-    };
-    let webhook = webhook::webhook(reader, &at.key("webhook"), raw);
-    Some(("webhook", webhook.map(Target::Webhook)))
+    }
+    if let Some(raw) = webhook {
+        let webhook = webhook::webhook(reader, &at.key("webhook"), raw);
+        return Some(("webhook", webhook.map(Box::new).map(Target::Webhook)));
+    }
+    if let Some(raw) = queue {
+        let queue = queue::queue(reader, &at.key("queue"), raw);
+        return Some(("queue", queue.map(Target::Queue)));
+    }
+    let hint = "say where rows go, such as \"webhook\": { \"url\": \"%ORDERS_HOOK%\" } or \
+                \"queue\": { \"queue\": \"order-events\" }";
+    reader.faults.add(at, "names no receiver", hint);
+    None
 }

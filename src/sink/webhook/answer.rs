@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::super::Unaccepted;
+use super::super::{Stance, Unaccepted};
 use crate::model::page::EventId;
 
 /// Answers are read to here.
@@ -109,14 +109,19 @@ fn pick(failed: Vec<Named>, batch: &[EventId]) -> Result<Vec<Unaccepted>, NotUnd
         let id = EventId::parse(&id)
             .filter(|id| known.contains(id))
             .ok_or(NotUnderstood::Strangers)?;
-        let never = matches!(retry, Lenient::Said(false));
+        let stance = match retry {
+            Lenient::Said(false) => Stance::Never,
+            _ => Stance::NotNow,
+        };
         // Said twice, it is over only if both say so: to give an event up cannot be undone.
         let entry = found.entry(id).or_insert_with(|| Unaccepted {
             id,
             reason: one_line(reason),
-            never,
+            stance,
         });
-        entry.never &= never;
+        if stance == Stance::NotNow {
+            entry.stance = stance;
+        }
     }
     Ok(batch.iter().filter_map(|id| found.remove(id)).collect())
 }

@@ -18,7 +18,7 @@ fn unaccepted(id: &str, reason: &str, never: bool) -> Unaccepted {
     Unaccepted {
         id: EventId::parse(id).unwrap(),
         reason: reason.to_owned(),
-        never,
+        stance: if never { Stance::Never } else { Stance::NotNow },
     }
 }
 

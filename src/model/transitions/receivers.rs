@@ -1,0 +1,55 @@
+//! What a tick has learned about the sinks of its poller, as part of the write that says so.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::orders;
+use crate::clock::Timestamp;
+use crate::model::page::EventId;
+use crate::model::position::Position;
+use crate::model::sinks::{self, News};
+use crate::model::state::{CursorMark, StateDocument, Status};
+
+/// How far a sink that is behind has come. The lease is kept.
+#[derive(Debug, Clone)]
+pub struct CatchUp {
+    pub sink: String,
+    /// `None`: nowhere.
+    pub to: Option<CursorMark>,
+    /// Acknowledged above that place.
+    pub delivered: BTreeMap<EventId, Position>,
+    /// It has everything: from now on it gets live batches.
+    pub arrived: bool,
+    pub news: News,
+    pub ttl: Duration,
+}
+
+pub(super) fn note(next: &mut StateDocument, news: &News, now: Timestamp) {
+    sinks::note(&mut next.sinks, news, next.counters.rows);
+    let set_aside = news.sinks.values().map(|sink| u64::from(sink.set_aside));
+    next.counters.quarantined += set_aside.sum::<u64>();
+    if let Some(why) = &news.gone
+        && next.status == Status::Active
+    {
+        next.status = Status::Paused;
+        orders::audit_own(next, "pause", why, now);
+    }
+}
+
+/// Never beyond the checkpoint.
+pub(super) fn catch_up(next: &mut StateDocument, step: &CatchUp, now: Timestamp) {
+    let low = next.position().cloned();
+    if let Some(state) = next.sinks.get_mut(&step.sink) {
+        if step.arrived {
+            state.lag = None;
+        } else if let Some(lag) = &mut state.lag {
+            lag.delivered.extend(step.delivered.clone());
+            let to = step.to.as_ref();
+            if let Some(to) = to.filter(|to| Some(&to.position) <= low.as_ref()) {
+                lag.delivered.retain(|_, place| *place > to.position);
+                lag.position = Some(to.clone());
+            }
+        }
+    }
+    note(next, &step.news, now);
+}
