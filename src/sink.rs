@@ -1,5 +1,6 @@
 //! Where batches go.
 
+pub mod relay;
 pub mod retry_after;
 mod signature;
 pub mod webhook;
@@ -13,6 +14,7 @@ use crate::clock::Timestamp;
 use crate::model::envelope::Batch;
 use crate::model::page::EventId;
 
+pub use relay::RelaySink;
 pub use webhook::WebhookSink;
 
 /// A receiver of batches.

@@ -12,7 +12,7 @@ use crate::config::{
     App, Poller as PollerConfig, SinkConfig, StateConfig, Target, definition, fingerprint,
 };
 use crate::sink::webhook::ClientError;
-use crate::sink::{Outlet, Sink, WebhookSink, webhook};
+use crate::sink::{Outlet, RelaySink, Sink, WebhookSink, webhook};
 use crate::source;
 use crate::store::key::KeyError;
 use crate::store::{BlobStore, FileStore, ObjectStore, SqlStore, StateStore, StoreKey};
@@ -71,6 +71,9 @@ impl Parts {
             Target::Webhook(webhook) => {
                 let client = self.client.clone();
                 Arc::new(WebhookSink::new(name, webhook, client, &self.azure, clock))
+            }
+            Target::Relay(relay) => {
+                Arc::new(RelaySink::new(name, relay, self.client.clone(), clock))
             }
         };
         Outlet {

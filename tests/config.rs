@@ -3,6 +3,8 @@
 // Clippy does not know that the helpers of an integration test are tests.
 #![allow(clippy::unwrap_used)]
 
+#[path = "config/relay.rs"]
+mod relay;
 #[path = "config/webhook.rs"]
 mod webhook;
 
@@ -124,6 +126,7 @@ fn only(app: &App) -> &FunctionPollers {
 fn webhook_of(sink: &SinkConfig) -> &WebhookConfig {
     match &sink.to {
         Target::Webhook(webhook) => webhook,
+        other @ Target::Relay(_) => panic!("{other:?}"),
     }
 }
 

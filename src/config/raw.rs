@@ -9,11 +9,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A timer function of dbtick: the host's own keys, and one poller or several.
+/// A function of dbtick: the host's own keys, and one poller or several; or a relay.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(title = "function.json of a dbtick poller")]
 pub(super) struct FunctionFile {
-    /// The bindings of the function: one timerTrigger, and no output.
+    /// The bindings of the function. Of a poller: one timerTrigger, and no output. Of a relay: one
+    /// httpTrigger, one http output, and the output that messages go to.
     pub(super) bindings: Vec<Binding>,
     /// The retry policy of the host.
     pub(super) retry: Option<Value>,
@@ -25,6 +26,8 @@ pub(super) struct FunctionFile {
     /// How many of `pollers` tick at the same time; 4 unless told.
     #[schemars(range(min = 1, max = 64))]
     pub(super) parallel: Option<u32>,
+    /// Makes this an HTTP function that hands batches to an output binding, for `deliver[].relay`.
+    pub(super) relay: Option<RelayFunction>,
 }
 
 /// A binding of the host.
@@ -34,6 +37,26 @@ pub(super) struct Binding {
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) direction: Option<String>,
+    pub(super) name: Option<String>,
+    /// Of the httpTrigger of a relay: `function`, which it is unless told.
+    #[serde(rename = "authLevel")]
+    pub(super) auth_level: Option<String>,
+    /// Of the httpTrigger of a relay: `post` must be one of them.
+    pub(super) methods: Option<Vec<String>>,
+    /// Of the httpTrigger of a relay: plain, without parameters.
+    pub(super) route: Option<String>,
+    /// Of the output of a relay: not `binary`.
+    #[serde(rename = "dataType")]
+    pub(super) data_type: Option<String>,
+}
+
+/// An HTTP function that hands what a poller posts to it to an output binding.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct RelayFunction {
+    /// The name of the output binding; needed only where there are several besides the answer.
+    #[schemars(length(min = 1))]
+    pub(super) output: Option<String>,
 }
 
 /// One table or query, watched. `%NAME%` in a text is the app setting NAME, except in SQL and where
@@ -340,6 +363,24 @@ pub(super) struct Sink {
     pub(super) required: Option<bool>,
     /// The URL to which batches are posted; a 2xx answer acknowledges.
     pub(super) webhook: Option<Webhook>,
+    /// The function of this app whose output binding takes the rows.
+    pub(super) relay: Option<Relay>,
+}
+
+/// Batches are posted through the host to a function of this app, which hands them to its output
+/// binding; only when the host has written them does it answer, and that acknowledges.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Relay {
+    /// The name of the function: the directory with a `relay` block in its function.json.
+    #[schemars(length(min = 1))]
+    pub(super) function: String,
+    /// `%NAME%` of the app setting with a key of that function.
+    #[schemars(length(min = 1))]
+    pub(super) key: String,
+    /// From connect to the last byte of the answer, which comes when all is written; at most 230s, and
+    /// 100s unless told.
+    pub(super) timeout: Option<String>,
 }
 
 /// Batches are posted to a URL; a 2xx answer acknowledges.

@@ -1,5 +1,6 @@
 //! A receiver of rows, as it is configured.
 
+use super::relay::RelayConfig;
 use super::webhook::WebhookConfig;
 
 #[derive(Debug, Clone)]
@@ -14,4 +15,5 @@ pub struct SinkConfig {
 #[derive(Debug, Clone)]
 pub enum Target {
     Webhook(WebhookConfig),
+    Relay(RelayConfig),
 }

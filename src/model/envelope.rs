@@ -5,6 +5,7 @@
 
 mod cloudevents;
 mod debezium;
+mod message;
 
 use std::fmt;
 use std::ops::Range;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Reader, webhook};
+use super::{Reader, relay, webhook};
 use crate::config::fault::Place;
 use crate::config::{SinkConfig, Target, raw};
 
@@ -21,9 +21,10 @@ pub(super) fn sinks(
                 name,
                 required,
                 webhook,
+                relay,
             } = raw;
             let at = at.index(index);
-            let (kind, to) = target(reader, &at, webhook)?;
+            let (kind, to) = target(reader, &at, webhook, relay)?;
             let fallback = match several {
                 true => format!("{kind}-{index}"),
                 false => kind.to_owned(),
@@ -50,12 +51,28 @@ fn target(
     reader: &mut Reader<'_>,
     at: &Place,
     webhook: Option<raw::Webhook>,
+    relay: Option<raw::Relay>,
 ) -> Option<(&'static str, Option<Target>)> {
-    let Some(raw) = webhook else {
-        let hint = "say where rows go, such as \"webhook\": { \"url\": \"%ORDERS_HOOK%\" }";
-        reader.faults.add(&at.key("webhook"), "is missing", hint);
-        return None;
-    };
-    let webhook = webhook::webhook(reader, &at.key("webhook"), raw);
-    Some(("webhook", webhook.map(Target::Webhook)))
+    match (webhook, relay) {
+        (Some(raw), None) => {
+            let webhook = webhook::webhook(reader, &at.key("webhook"), raw);
+            Some(("webhook", webhook.map(Target::Webhook)))
+        }
+        (None, Some(raw)) => {
+            let relay = relay::relay(reader, &at.key("relay"), raw);
+            Some(("relay", relay.map(Target::Relay)))
+        }
+        (Some(_), Some(_)) => {
+            let hint = "keep one of the two: each receiver has its own place in deliver";
+            reader
+                .faults
+                .add(&at.key("relay"), "stands beside webhook", hint);
+            None
+        }
+        (None, None) => {
+            let hint = "say where rows go, such as \"webhook\": { \"url\": \"%ORDERS_HOOK%\" }";
+            reader.faults.add(&at.key("webhook"), "is missing", hint);
+            None
+        }
+    }
 }
