@@ -208,6 +208,10 @@ fn a_relay_block_is_checked_like_everything_else() {
             "relay: must be an object",
         ),
         (
+            json!({ "bindings": bindings(), "relay": {}, "retry": { "strategy": "fixedDelay" } }),
+            "retry: would write messages again",
+        ),
+        (
             json!({ "bindings": bindings(), "relay": {}, "poller": poller(json!({})) }),
             "relay: stands beside a poller",
         ),

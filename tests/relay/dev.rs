@@ -62,3 +62,36 @@ async fn the_templates_of_poller_and_relay_run_together_under_dev() {
     let said = stdout.text() + &stderr.text();
     assert!(!said.contains("any-text-on-this-machine"), "{said}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_needs_no_host_and_warns_where_the_real_one_lacks_the_binding() {
+    let world = super::world("UseDevelopmentStorage=true", serde_json::json!({})).await;
+    let check = || {
+        let mut environment = world.environment.clone();
+        environment.remove("FUNCTIONS_APP_ROOT_PATH");
+        let output = std::process::Command::new(BINARY)
+            .args(["check", "--json"])
+            .arg(world.app())
+            .env_clear()
+            .envs(environment)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let said = check();
+    assert!(
+        said.contains("through the function carry to its queue output messages"),
+        "{said}"
+    );
+    assert!(said.contains("host.json has no extensionBundle"), "{said}");
+    let file = world.app().join("host.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut host: serde_json::Value = serde_json::from_str(&text).unwrap();
+    host["extensionBundle"] =
+        serde_json::json!({ "id": "Microsoft.Azure.Functions.ExtensionBundle" });
+    std::fs::write(&file, host.to_string()).unwrap();
+    let said = check();
+    assert!(!said.contains("extensionBundle"), "{said}");
+}

@@ -1,4 +1,4 @@
-//! Rows and batches that are too large for what is behind a relay.
+//! The sink alone: rows and batches that are too large for what is behind a relay, and traces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,6 +113,23 @@ async fn a_message_of_exactly_the_largest_size_goes() {
     );
     let verdict = sink(&receiver, Some(size - 1)).deliver(&batch).await;
     assert!(matches!(verdict, Verdict::Partly(_)), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn a_trace_goes_with_the_batch() {
+    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let receiver = acknowledging().await;
+    let sink = sink(&receiver, None);
+    let mut batch = batch(&[10]);
+    assert_eq!(sink.deliver(&batch).await, Verdict::Acknowledged);
+    batch.trace = Some(TRACE.into());
+    assert_eq!(sink.deliver(&batch).await, Verdict::Acknowledged);
+    let traces = receiver.deliveries();
+    let traces = traces
+        .iter()
+        .map(|one| one.headers.get("traceparent").cloned());
+    let expected = [None, Some(HeaderValue::from_static(TRACE))];
+    assert_eq!(traces.collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]

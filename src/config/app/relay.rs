@@ -64,6 +64,11 @@ fn parse(
             "name the directory by a letter, then letters, digits, _ or -, at most 128, not host";
         faults.add(&root, problem, hint);
     }
+    if raw.retry.is_some() {
+        let problem =
+            "would write messages again that were written, for a poller that tries again anyway";
+        faults.add(&root.key("retry"), problem, "remove it");
+    }
     let bindings = Bindings::of(&raw.bindings);
     let trigger = bindings.trigger(faults);
     let response = bindings.response(faults);

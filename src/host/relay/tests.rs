@@ -4,6 +4,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use futures_util::stream;
+use tokio::sync::watch;
 use tower::ServiceExt;
 
 use super::*;
@@ -94,10 +95,20 @@ fn what_is_not_an_invocation_with_a_request_is_noticed() {
     }
 }
 
-/// A request whose body never comes keeps its place in line.
-fn endless(path: &str) -> axum::extract::Request {
-    let body = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
-    axum::extract::Request::post(path).body(body).unwrap()
+/// As many requests as have a place in line, each of which keeps it: its body never comes.
+async fn fill(router: &Router, path: &'static str, places: usize) {
+    let (reading, mut all) = watch::channel(0);
+    for _ in 0..places {
+        let reading = reading.clone();
+        let body = stream::once(async move {
+            reading.send_modify(|count| *count += 1);
+            std::future::pending::<Result<Bytes, std::io::Error>>().await
+        });
+        let body = Body::from_stream(body);
+        let request = axum::extract::Request::post(path).body(body).unwrap();
+        tokio::spawn(router.clone().oneshot(request));
+    }
+    all.wait_for(|count| *count == places).await.unwrap();
 }
 
 async fn answers(router: &Router, request: axum::extract::Request) -> bool {
@@ -112,12 +123,7 @@ async fn ticks_and_relays_do_not_stand_in_one_line() {
     let root = tempfile::tempdir().unwrap();
     let app = App::load(root.path(), &Settings::default());
     let parts = Parts::new(Arc::new(SystemClock)).unwrap();
-    let full = |router: &Router, path: &'static str, count: usize| {
-        for _ in 0..count {
-            tokio::spawn(router.clone().oneshot(endless(path)));
-        }
-    };
-    for (busy, count, free) in [
+    for (busy, places, free) in [
         ("/orders", CONCURRENT_INVOCATIONS, "/carry"),
         ("/carry", CONCURRENT_RELAYS, "/orders"),
     ] {
@@ -125,7 +131,7 @@ async fn ticks_and_relays_do_not_stand_in_one_line() {
         let role = Role::Relay(relay());
         handler.functions.insert("carry".to_owned(), role);
         let router = router(Arc::new(handler));
-        full(&router, busy, count);
+        fill(&router, busy, places).await;
         let post = |path: &str| {
             axum::extract::Request::post(path)
                 .body(Body::empty())
