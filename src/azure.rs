@@ -2,6 +2,7 @@
 //!
 //! Nothing in here retries a request: who sends one knows whether it may happen twice.
 
+pub(crate) mod advice;
 pub mod connection;
 pub(crate) mod failure;
 pub mod identity;

@@ -1,5 +1,6 @@
 //! Where batches go.
 
+pub mod queue;
 pub mod relay;
 pub mod retry_after;
 mod signature;
@@ -14,6 +15,7 @@ use crate::clock::Timestamp;
 use crate::model::envelope::Batch;
 use crate::model::page::EventId;
 
+pub use queue::QueueSink;
 pub use relay::RelaySink;
 pub use webhook::WebhookSink;
 

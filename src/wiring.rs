@@ -12,7 +12,7 @@ use crate::config::{
     App, Poller as PollerConfig, SinkConfig, StateConfig, Target, definition, fingerprint,
 };
 use crate::sink::webhook::ClientError;
-use crate::sink::{Outlet, RelaySink, Sink, WebhookSink, webhook};
+use crate::sink::{Outlet, QueueSink, RelaySink, Sink, WebhookSink, webhook};
 use crate::source;
 use crate::store::key::KeyError;
 use crate::store::{BlobStore, FileStore, ObjectStore, SqlStore, StateStore, StoreKey};
@@ -52,7 +52,7 @@ impl Parts {
             sinks: config
                 .deliver
                 .iter()
-                .map(|sink| self.outlet(sink))
+                .map(|sink| self.outlet(app, sink))
                 .collect(),
             commit: config.commit,
             poison: config.poison,
@@ -64,13 +64,16 @@ impl Parts {
         })
     }
 
-    fn outlet(&self, config: &SinkConfig) -> Outlet {
+    fn outlet(&self, app: &App, config: &SinkConfig) -> Outlet {
         let SinkConfig { name, required, to } = config;
         let clock = Arc::clone(&self.clock);
         let sink: Arc<dyn Sink> = match to {
             Target::Webhook(webhook) => {
                 let client = self.client.clone();
                 Arc::new(WebhookSink::new(name, webhook, client, &self.azure, clock))
+            }
+            Target::Queue(queue) => {
+                Arc::new(QueueSink::new(&app.name, name, queue, &self.azure, clock))
             }
             Target::Relay(relay) => {
                 Arc::new(RelaySink::new(name, relay, self.client.clone(), clock))

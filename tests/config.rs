@@ -3,6 +3,8 @@
 // Clippy does not know that the helpers of an integration test are tests.
 #![allow(clippy::unwrap_used)]
 
+#[path = "config/queue.rs"]
+mod queue;
 #[path = "config/relay.rs"]
 mod relay;
 #[path = "config/webhook.rs"]
@@ -126,7 +128,7 @@ fn only(app: &App) -> &FunctionPollers {
 fn webhook_of(sink: &SinkConfig) -> &WebhookConfig {
     match &sink.to {
         Target::Webhook(webhook) => webhook,
-        other @ Target::Relay(_) => panic!("{other:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -332,7 +334,7 @@ fn faults_in_the_shape_are_all_reported_with_a_suggestion() {
             "deliver[0].require: is not a known key (did you mean required?)",
             "deliver[0].webhook.format: is not available in this version",
             "deliver[0].webhook.url: must be a string, not a number",
-            "deliver[1].queue: is not available in this version",
+            "deliver[1].queue.queue: is missing",
             "source.cursor: is missing",
             "source.columns: must be an array of strings, not a string (The columns to deliver;",
             "source.curser: is not a known key (did you mean cursor?)",
@@ -656,7 +658,7 @@ fn two_pollers_with_one_name_are_both_refused_even_if_one_is_broken() {
             "orders/function.json: poller.name: another poller of the app has the same name: orders \
          (give each its own name; see other/function.json poller)",
             "other/function.json: poller.batch.max_wait: is not a duration: x \
-         (write it like 500ms, 5s, 2m, 1h or 00:01:30)",
+         (write it like 500ms, 5s, 2m, 1h, 7d or 00:01:30)",
             "other/function.json: poller.name: another poller of the app has the same name: orders \
          (give each its own name; see orders/function.json poller)",
         ]

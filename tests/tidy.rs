@@ -240,7 +240,8 @@ fn every_json_block_in_the_docs_is_what_it_says() {
         jsonschema::validator_for(&schema).unwrap()
     };
     let (poller, batch) = (schema("poller.schema.json"), schema("batch.schema.json"));
-    let (mut pollers, mut batches) = (0, 0);
+    let message = schema("queue-message.schema.json");
+    let (mut pollers, mut batches, mut messages) = (0, 0, 0);
     for path in files("docs", "md")
         .into_iter()
         .chain([root().join("README.md")])
@@ -256,13 +257,16 @@ fn every_json_block_in_the_docs_is_what_it_says() {
             }
             // Another envelope has its own shape.
             let native = value.pointer("/events/0/payload").is_none();
-            if value.get("batch_id").is_some() && native {
+            if value.get("event").is_some() {
+                messages += 1;
+                assert!(message.is_valid(&value), "{}: {block}", path.display());
+            } else if value.get("batch_id").is_some() && native {
                 batches += 1;
                 assert!(batch.is_valid(&value), "{}: {block}", path.display());
             }
         }
     }
-    assert!(pollers > 0 && batches > 0);
+    assert!(pollers > 0 && batches > 0 && messages > 0);
 }
 
 #[test]

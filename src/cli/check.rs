@@ -181,6 +181,11 @@ fn receivers(app: &App, poller: &PollerConfig) -> Vec<Line> {
                 let text = format!("posts to {} (not called by check)", webhook.url);
                 lines.push(say(Grade::Pass, &sink.name, text));
             }
+            Target::Queue(queue) => {
+                let (name, setting) = (&queue.queue, queue.endpoint.setting());
+                let text = format!("puts messages into {name} of {setting} (not called by check)");
+                lines.push(say(Grade::Pass, &sink.name, text));
+            }
             Target::Relay(relay) => {
                 let RelayFunction {
                     name, output, kind, ..

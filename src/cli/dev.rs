@@ -88,7 +88,7 @@ fn relay_keys(app: &AppDirectory) -> BTreeMap<String, String> {
             let key = relay.key.to_str().ok()?;
             Some((relay.function.name.clone(), key.to_owned()))
         }
-        Target::Webhook(_) => None,
+        Target::Webhook(_) | Target::Queue(_) => None,
     });
     keys.collect()
 }

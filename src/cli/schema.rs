@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::say;
 
 const BATCH: &str = include_str!("../../schema/batch.schema.json");
+const MESSAGE: &str = include_str!("../../schema/queue-message.schema.json");
 
 #[derive(Debug, Args)]
 pub(super) struct Schema {
@@ -21,6 +22,8 @@ enum Of {
     Poller,
     /// A batch as receivers get it
     Batch,
+    /// One event as a message of a queue
+    Message,
 }
 
 impl Schema {
@@ -28,6 +31,7 @@ impl Schema {
         match self.of {
             Of::Poller => say(&format!("{:#}\n", crate::config::schema())),
             Of::Batch => say(BATCH),
+            Of::Message => say(MESSAGE),
         }
         ExitCode::SUCCESS
     }

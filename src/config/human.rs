@@ -13,12 +13,18 @@ pub struct NotADuration;
 pub struct NotASize;
 
 /// The forms that [`duration`] reads, for hints.
-pub const DURATION_FORMS: &str = "write it like 500ms, 5s, 2m, 1h or 00:01:30";
+pub const DURATION_FORMS: &str = "write it like 500ms, 5s, 2m, 1h, 7d or 00:01:30";
 
 /// The forms that [`size`] reads, for hints.
 pub const SIZE_FORMS: &str = "write it like 512B, 64KiB, 1MiB or 1MB";
 
-const DURATION_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+const DURATION_UNITS: [(&str, u64); 5] = [
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
+];
 
 /// The units in which [`show_size`] writes come first, largest first.
 const SIZE_UNITS: [(&str, u64); 8] = [
@@ -32,7 +38,7 @@ const SIZE_UNITS: [(&str, u64); 8] = [
     ("KB", 1_000),
 ];
 
-/// `500ms`, `5s`, `2m`, `1h`, or `hh:mm:ss` as in host.json, which may begin with days: `1.00:00:00`.
+/// `500ms`, `5s`, `2m`, `1h`, `7d`, or `hh:mm:ss` as in host.json, which may begin with days: `1.00:00:00`.
 pub fn duration(text: &str) -> Result<Duration, NotADuration> {
     let text = text.trim();
     if text.contains(':') {
@@ -120,6 +126,7 @@ mod tests {
             ("5 s", Some(5_000)),
             ("2m", Some(120_000)),
             ("1h", Some(3_600_000)),
+            ("7d", Some(604_800_000)),
             ("00:01:30", Some(90_000)),
             ("1.00:00:01", Some(86_401_000)),
             ("0s", Some(0)),

@@ -8,10 +8,12 @@ mod deletes;
 mod late;
 mod limits;
 mod policy;
+mod queue;
 mod relay;
 mod sinks;
 mod source;
 mod state;
+mod storage;
 mod webhook;
 
 use std::path::Path;

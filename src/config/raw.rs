@@ -363,6 +363,8 @@ pub(super) struct Sink {
     pub(super) required: Option<bool>,
     /// The URL to which batches are posted; a 2xx answer acknowledges.
     pub(super) webhook: Option<Webhook>,
+    /// The queue of a storage account into which messages are put; the service's answer acknowledges.
+    pub(super) queue: Option<Queue>,
     /// The function of this app whose output binding takes the rows.
     pub(super) relay: Option<Relay>,
 }
@@ -432,6 +434,58 @@ pub(super) enum Envelope {
     CloudEvents,
     /// As readers of Debezium expect it.
     Debezium,
+}
+
+/// Messages are put into a queue of a storage account; the service's answer acknowledges.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Queue {
+    /// Its name: 3 to 63 lower-case letters, digits and single dashes.
+    #[schemars(length(min = 1))]
+    pub(super) queue: String,
+    /// The name of the app setting of the storage account; AzureWebJobsStorage unless told.
+    #[schemars(length(min = 1))]
+    pub(super) connection: Option<String>,
+    /// What a message holds; `event` unless told.
+    pub(super) per: Option<Per>,
+    /// Whether a queue that is missing is created; true unless told.
+    pub(super) create: Option<bool>,
+    /// How long a message stays, such as `12h` or `30d`, or `never` for as long as it takes; 7d unless
+    /// told, which is the service's own.
+    pub(super) ttl: Option<String>,
+    /// How long nobody sees a message, up to `7d` and shorter than `ttl`; 0s unless told.
+    pub(super) visible_after: Option<String>,
+    /// `base64` unless told.
+    pub(super) encoding: Option<MessageEncoding>,
+    /// Where events go that are too large for a message.
+    pub(super) claim_check: Option<ClaimCheck>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Per {
+    /// One event.
+    Event,
+    /// As many events as fit, as a batch that is complete in itself.
+    Packed,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum MessageEncoding {
+    /// As the Functions queue trigger expects it unless told; 48 KiB of JSON fit.
+    Base64,
+    /// The JSON as it is, for `messageEncoding: none`; 64 KiB fit.
+    Text,
+}
+
+/// Events that are too large for a message are blobs of the same storage account, named by their
+/// messages. They are never deleted by dbtick.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct ClaimCheck {
+    /// Created when it is missing; `db-claims` unless told.
+    pub(super) container: Option<String>,
 }
 
 /// A token of Microsoft Entra ID, fetched and renewed by the app's managed identity.

@@ -1,5 +1,6 @@
 //! A receiver of rows, as it is configured.
 
+use super::queue::QueueConfig;
 use super::relay::RelayConfig;
 use super::webhook::WebhookConfig;
 
@@ -14,6 +15,7 @@ pub struct SinkConfig {
 
 #[derive(Debug, Clone)]
 pub enum Target {
-    Webhook(WebhookConfig),
-    Relay(RelayConfig),
+    Webhook(Box<WebhookConfig>),
+    Queue(QueueConfig),
+    Relay(Box<RelayConfig>),
 }

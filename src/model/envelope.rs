@@ -19,7 +19,14 @@ use sha2::{Digest, Sha256};
 use super::lease::FencingToken;
 use super::page::{EventId, Op, Page};
 
+pub use message::ClaimCheck;
+
 pub const ENVELOPE_VERSION: u32 = 1;
+
+/// Between the head of a batch and its first event.
+const EVENTS: &[u8] = b",\"events\":[";
+/// Behind its last.
+const END: &[u8] = b"]}";
 
 /// Equal whenever the same rows are sent again by the same poller: the Idempotency-Key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -157,7 +164,7 @@ impl Batch {
         });
         let bytes: usize = events.clone().map(|event| event.json.len() + 1).sum();
         body.reserve_exact(bytes + 16);
-        body.extend_from_slice(b",\"events\":[");
+        body.extend_from_slice(EVENTS);
         let mut places = Vec::with_capacity(event_ids.len());
         for (index, event) in events.enumerate() {
             if index > 0 {
@@ -173,7 +180,7 @@ impl Batch {
                 data: event.data,
             });
         }
-        body.extend_from_slice(b"]}");
+        body.extend_from_slice(END);
         Self {
             id,
             fence,

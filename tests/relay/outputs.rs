@@ -39,7 +39,12 @@ async fn rows_reach_the_queue_once_each_in_order_and_byte_for_byte() {
         thirteenth.contains(&format!("\"payload\":{odd}")),
         "{thirteenth}"
     );
+    let schema =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/queue-message.schema.json");
+    let schema = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
     let message: serde_json::Value = serde_json::from_str(thirteenth).unwrap();
+    assert!(schema.is_valid(&message), "{thirteenth}");
     assert_eq!(
         (&message["version"], &message["poller"]),
         (&json!(1), &json!("orders"))

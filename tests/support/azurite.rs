@@ -39,10 +39,18 @@ impl Azurite {
 
     /// Over TLS, with the test certificate, and taking tokens that it only looks at.
     pub fn blob_with_tokens() -> Self {
+        Self::with_tokens("blob")
+    }
+
+    pub fn queue_with_tokens() -> Self {
+        Self::with_tokens("queue")
+    }
+
+    fn with_tokens(service: &str) -> Self {
         let certificates = certificates();
         let file = |name: &str| certificates.join(name).display().to_string();
         Self::start(
-            "blob",
+            service,
             &[
                 "--oauth",
                 "basic",

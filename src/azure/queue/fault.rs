@@ -6,14 +6,19 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crate::azure::connection::{Access, ServiceEndpoint};
+use crate::azure::advice::{Needs, about_rights};
+use crate::azure::connection::ServiceEndpoint;
 use crate::azure::failure::{Answer, Failure};
 use crate::clock::Timestamp;
 
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Signatures are refused beyond fifteen minutes; far below that a clock is worth a word.
-const NOTEWORTHY_SKEW_MINUTES: i64 = 5;
+const NEEDS: Needs = Needs {
+    to: "put messages",
+    role: "Storage Queue Data Message Sender",
+    scope: "the queue, or Storage Queue Data Contributor on the account where it is to create the queue",
+    permissions: "add on objects, and create on containers where it is to create the queue",
+};
 
 /// By what is done about it.
 #[derive(Debug, thiserror::Error)]
@@ -144,52 +149,13 @@ impl Faults<'_> {
     }
 
     fn way_out(&self, answer: &Answer) -> String {
-        let setting = self.endpoint.setting();
-        let signed = !matches!(self.endpoint.access(), Access::Identity(_));
-        let skew = match answer.date {
-            Some(date) => (self.now - date).num_minutes(),
-            None => 0,
-        };
-        match (answer.status, answer.code.as_str()) {
-            (401 | 403, _) if signed && skew.abs() >= NOTEWORTHY_SKEW_MINUTES => {
-                let way = if skew < 0 { "behind" } else { "ahead of" };
-                format!(
-                    "this machine's clock is {} minutes {way} the service's, and signatures are good \
-                     for 15: set the clock",
-                    skew.abs()
-                )
-            }
-            (401 | 403, "KeyBasedAuthenticationNotPermitted") => format!(
-                "the account allows no keys: remove {setting} and set {setting}__accountName, and give \
-                 the app's identity the role Storage Queue Data Message Sender"
-            ),
-            (401 | 403, "AuthorizationFailure") => {
-                let right = self.missing_right();
-                format!("{right}; or the firewall of the account keeps this network out")
-            }
-            (401 | 403, _) => self.missing_right(),
-            (404, _) => format!("this is no queue endpoint of a storage account: check {setting}"),
-            _ => format!("check {setting} and the settings of the account"),
+        if let Some(advice) = about_rights(self.endpoint, &NEEDS, answer, self.now) {
+            return advice;
         }
-    }
-
-    fn missing_right(&self) -> String {
         let setting = self.endpoint.setting();
-        match self.endpoint.access() {
-            Access::Identity(_) => format!(
-                "the identity of {setting} may not put messages here: give it the role Storage Queue \
-                 Data Message Sender on the queue, or Storage Queue Data Contributor on the account if \
-                 it is to create the queue"
-            ),
-            Access::Sas(_) => format!(
-                "the shared access signature in {setting} has expired or lacks a permission: it needs \
-                 add on objects, and create on containers if it is to create the queue"
-            ),
-            Access::SharedKey { .. } => {
-                format!(
-                    "the account key in {setting} is not accepted: copy it again from the portal"
-                )
-            }
+        match answer.status {
+            404 => format!("this is no queue endpoint of a storage account: check {setting}"),
+            _ => format!("check {setting} and the settings of the account"),
         }
     }
 }

@@ -6,13 +6,13 @@
 use serde_json::Value;
 
 use super::function::Written;
+use crate::azure::queue::LARGEST_MESSAGE;
 use crate::config::fault::{Faults, Place};
 use crate::config::relay::{Candidate, Relays};
 use crate::config::{RelayFunction, Settings, raw};
 
-/// A message of a Storage Queue has 64 KiB, of which base64 takes a quarter.
-const LARGEST_STORED: usize = 64 * 1024;
-const LARGEST_IN_BASE64: usize = LARGEST_STORED / 4 * 3;
+/// Base64 takes a quarter of what is stored.
+const LARGEST_IN_BASE64: usize = LARGEST_MESSAGE / 4 * 3;
 
 /// host.json, and the settings that override it.
 pub(super) struct Host<'a> {
@@ -270,7 +270,7 @@ impl Host<'_> {
     fn largest_message(&self) -> usize {
         let encoding = self.text("/extensions/queues/messageEncoding");
         match encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("none")) {
-            true => LARGEST_STORED,
+            true => LARGEST_MESSAGE,
             false => LARGEST_IN_BASE64,
         }
     }

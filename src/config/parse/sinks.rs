@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Reader, relay, webhook};
+use super::{Reader, queue, relay, webhook};
 use crate::config::fault::Place;
 use crate::config::{SinkConfig, Target, raw};
 
@@ -21,10 +21,16 @@ pub(super) fn sinks(
                 name,
                 required,
                 webhook,
+                queue,
                 relay,
             } = raw;
             let at = at.index(index);
-            let (kind, to) = target(reader, &at, webhook, relay)?;
+            let kinds = Kinds {
+                webhook,
+                queue,
+                relay,
+            };
+            let (kind, to) = target(reader, &at, kinds)?;
             let fallback = match several {
                 true => format!("{kind}-{index}"),
                 false => kind.to_owned(),
@@ -46,33 +52,51 @@ pub(super) fn sinks(
     sinks.into_iter().collect()
 }
 
+/// What may stand in a receiver; one of them must.
+struct Kinds {
+    webhook: Option<raw::Webhook>,
+    queue: Option<raw::Queue>,
+    relay: Option<raw::Relay>,
+}
+
 /// What kind of receiver it is, and the receiver where nothing is wrong with it.
 fn target(
     reader: &mut Reader<'_>,
     at: &Place,
-    webhook: Option<raw::Webhook>,
-    relay: Option<raw::Relay>,
+    kinds: Kinds,
 ) -> Option<(&'static str, Option<Target>)> {
-    match (webhook, relay) {
-        (Some(raw), None) => {
-            let webhook = webhook::webhook(reader, &at.key("webhook"), raw);
-            Some(("webhook", webhook.map(Target::Webhook)))
-        }
-        (None, Some(raw)) => {
-            let relay = relay::relay(reader, &at.key("relay"), raw);
-            Some(("relay", relay.map(Target::Relay)))
-        }
-        (Some(_), Some(_)) => {
-            let hint = "keep one of the two: each receiver has its own place in deliver";
-            reader
-                .faults
-                .add(&at.key("relay"), "stands beside webhook", hint);
-            None
-        }
-        (None, None) => {
-            let hint = "say where rows go, such as \"webhook\": { \"url\": \"%ORDERS_HOOK%\" }";
-            reader.faults.add(&at.key("webhook"), "is missing", hint);
-            None
-        }
+    let Kinds {
+        webhook,
+        queue,
+        relay,
+    } = kinds;
+    let written = [
+        ("webhook", webhook.is_some()),
+        ("queue", queue.is_some()),
+        ("relay", relay.is_some()),
+    ];
+    let mut written = written.iter().filter(|(_, written)| *written);
+    let first = written.next().map(|(kind, _)| *kind);
+    if let (Some(first), Some((second, _))) = (first, written.next()) {
+        let problem = format!("stands beside {first}, and a receiver is one of them");
+        let hint = "make each a receiver of its own in deliver";
+        reader.faults.add(&at.key(second), problem, hint);
+        return None;
     }
+    if let Some(raw) = webhook {
+        let webhook = webhook::webhook(reader, &at.key("webhook"), raw);
+        return Some(("webhook", webhook.map(Box::new).map(Target::Webhook)));
+    }
+    if let Some(raw) = queue {
+        let queue = queue::queue(reader, &at.key("queue"), raw);
+        return Some(("queue", queue.map(Target::Queue)));
+    }
+    if let Some(raw) = relay {
+        let relay = relay::relay(reader, &at.key("relay"), raw);
+        return Some(("relay", relay.map(Box::new).map(Target::Relay)));
+    }
+    let hint = "say where rows go, such as \"webhook\": { \"url\": \"%ORDERS_HOOK%\" } or \
+                \"queue\": { \"queue\": \"order-events\" }";
+    reader.faults.add(at, "names no receiver", hint);
+    None
 }

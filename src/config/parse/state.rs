@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use super::Reader;
 use super::connection::{self, Named};
-use crate::azure::connection::{Service, StorageConnection};
+use crate::azure::connection::Service;
 use crate::config::app::on_azure;
 use crate::config::fault::Place;
 use crate::config::{Connection, LeaseTimes, StateConfig, TableName, human, raw};
 
-const DEFAULT_CONNECTION: &str = "AzureWebJobsStorage";
 const DEFAULT_CONTAINER: &str = "db-state";
 /// The service tells the time in whole seconds, twice: what was written and what is now.
 const LEAST_BLOB_MARGIN: Duration = Duration::from_secs(2);
@@ -107,32 +106,12 @@ impl Reader<'_> {
     ) -> Option<StateConfig> {
         let named = container.unwrap_or(DEFAULT_CONTAINER);
         let container = self.container_name(&at.key("container"), named);
-        let place = match connection {
-            Some(_) => at.key("connection"),
-            None => at.clone(),
-        };
-        let name = self.text(&place, connection.unwrap_or(DEFAULT_CONNECTION))?;
-        // A connection where its name belongs is a leaked secret already; do not spread it.
-        if name.contains(['/', ';', '=', '@']) {
-            self.faults.add(
-                &place,
-                "is a connection, and must be the name of an app setting",
-                "put the connection into an app setting and write the setting's name here",
-            );
-            return None;
-        }
-        let resolved = StorageConnection::resolve(self.settings, &name)
-            .and_then(|connection| connection.service(Service::Blob));
-        match resolved {
-            Ok(endpoint) => Some(StateConfig::Blob {
-                endpoint: Arc::new(endpoint),
-                container: container?,
-            }),
-            Err(fault) => {
-                self.faults.add(&place, fault.problem, fault.hint);
-                None
-            }
-        }
+        let storage = self.storage(at, connection)?;
+        let endpoint = self.service(&storage, Service::Blob)?;
+        Some(StateConfig::Blob {
+            endpoint: Arc::new(endpoint),
+            container: container?,
+        })
     }
 
     fn table_of_state(
@@ -188,22 +167,6 @@ impl Reader<'_> {
                 None
             }
         }
-    }
-
-    /// The rules of the service, so that no tick is the first to meet them.
-    fn container_name(&mut self, at: &Place, written: &str) -> Option<String> {
-        let name = self.text(at, written)?;
-        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        let edges = name.starts_with('-') || name.ends_with('-') || name.contains("--");
-        if (3..=63).contains(&name.len()) && name.bytes().all(legal) && !edges {
-            return Some(name);
-        }
-        self.faults.add(
-            at,
-            format!("is not the name of a container: {written}"),
-            "use 3 to 63 lower-case letters, digits and single dashes between them",
-        );
-        None
     }
 
     fn only_for(&mut self, kind: &str, at: &Place, written: bool) -> Option<()> {

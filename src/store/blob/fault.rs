@@ -8,15 +8,20 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use crate::azure::connection::{Access, ServiceEndpoint};
+use crate::azure::advice::{Needs, about_rights};
+use crate::azure::connection::ServiceEndpoint;
 use crate::azure::failure::{Answer, Failure};
 use crate::clock::Timestamp;
 use crate::store::StoreError;
 
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Signatures are refused beyond fifteen minutes; far below that a clock is worth a word.
-const NOTEWORTHY_SKEW_MINUTES: i64 = 5;
+const NEEDS: Needs = Needs {
+    to: "read and write",
+    role: "Storage Blob Data Contributor",
+    scope: "the account or the container",
+    permissions: "read, add, create, write, delete and list on containers and objects",
+};
 
 /// Why a conditional write did not simply succeed.
 #[derive(Debug)]
@@ -179,34 +184,11 @@ impl Faults<'_> {
     }
 
     fn way_out(&self, answer: &Answer) -> String {
+        if let Some(advice) = about_rights(self.endpoint, &NEEDS, answer, self.now) {
+            return advice;
+        }
         let setting = self.endpoint.setting();
-        let signed = !matches!(self.endpoint.access(), Access::Identity(_));
-        let skew = match answer.date {
-            Some(date) => (self.now - date).num_minutes(),
-            None => 0,
-        };
         match (answer.status, answer.code.as_str()) {
-            (401 | 403, _) if signed && skew.abs() >= NOTEWORTHY_SKEW_MINUTES => {
-                let way = if skew < 0 { "behind" } else { "ahead of" };
-                format!(
-                    "this machine's clock is {} minutes {way} the store's, and signatures are good for \
-                     15: set the clock",
-                    skew.abs()
-                )
-            }
-            (401 | 403, "KeyBasedAuthenticationNotPermitted") => format!(
-                "the account allows no keys: remove {setting} and set {setting}__accountName, and give the \
-                 app's identity the role Storage Blob Data Contributor"
-            ),
-            (401 | 403, code) => {
-                let right = self.missing_right();
-                match code {
-                    "AuthorizationFailure" => {
-                        format!("{right}; or the firewall of the account keeps this network out")
-                    }
-                    _ => right,
-                }
-            }
             (404, _) => format!("this is no blob endpoint of a storage account: check {setting}"),
             (412, "LeaseIdMissing" | "LeaseLost" | "LeaseNotPresentWithBlobOperation") => {
                 "somebody holds an Azure lease on this blob: break it".to_owned()
@@ -216,25 +198,6 @@ impl Faults<'_> {
                     .to_owned()
             }
             _ => format!("check {setting} and the settings of the account"),
-        }
-    }
-
-    fn missing_right(&self) -> String {
-        let setting = self.endpoint.setting();
-        match self.endpoint.access() {
-            Access::Identity(_) => format!(
-                "the identity of {setting} may not read and write here: give it the role Storage Blob \
-                 Data Contributor on the account or the container"
-            ),
-            Access::Sas(_) => format!(
-                "the shared access signature in {setting} has expired or lacks a permission: it needs \
-                 read, add, create, write, delete and list on containers and objects"
-            ),
-            Access::SharedKey { .. } => {
-                format!(
-                    "the account key in {setting} is not accepted: copy it again from the portal"
-                )
-            }
         }
     }
 }
