@@ -3,11 +3,17 @@
 //! Nothing is judged here beyond the shape; `shape` enforces the schema that these types generate,
 //! `parse` turns them into what runs.
 
+mod queue;
+mod relay;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+
+pub(super) use queue::{ClaimCheck, MessageEncoding, Per, Queue};
+pub(super) use relay::{Relay, RelayFunction};
 
 /// A function of dbtick: the host's own keys, and one poller or several; or a relay.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -48,15 +54,6 @@ pub(super) struct Binding {
     /// Of the output of a relay: not `binary`.
     #[serde(rename = "dataType")]
     pub(super) data_type: Option<String>,
-}
-
-/// An HTTP function that hands what a poller posts to it to an output binding.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(super) struct RelayFunction {
-    /// The name of the output binding; needed only where there are several besides the answer.
-    #[schemars(length(min = 1))]
-    pub(super) output: Option<String>,
 }
 
 /// One table or query, watched. `%NAME%` in a text is the app setting NAME, except in SQL and where
@@ -369,22 +366,6 @@ pub(super) struct Sink {
     pub(super) relay: Option<Relay>,
 }
 
-/// Batches are posted through the host to a function of this app, which hands them to its output
-/// binding; only when the host has written them does it answer, and that acknowledges.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(super) struct Relay {
-    /// The name of the function: the directory with a `relay` block in its function.json.
-    #[schemars(length(min = 1))]
-    pub(super) function: String,
-    /// `%NAME%` of the app setting with a key of that function.
-    #[schemars(length(min = 1))]
-    pub(super) key: String,
-    /// From connect to the last byte of the answer, which comes when all is written; at most 230s, and
-    /// 100s unless told.
-    pub(super) timeout: Option<String>,
-}
-
 /// Batches are posted to a URL; a 2xx answer acknowledges.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -434,58 +415,6 @@ pub(super) enum Envelope {
     CloudEvents,
     /// As readers of Debezium expect it.
     Debezium,
-}
-
-/// Messages are put into a queue of a storage account; the service's answer acknowledges.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(super) struct Queue {
-    /// Its name: 3 to 63 lower-case letters, digits and single dashes.
-    #[schemars(length(min = 1))]
-    pub(super) queue: String,
-    /// The name of the app setting of the storage account; AzureWebJobsStorage unless told.
-    #[schemars(length(min = 1))]
-    pub(super) connection: Option<String>,
-    /// What a message holds; `event` unless told.
-    pub(super) per: Option<Per>,
-    /// Whether a queue that is missing is created; true unless told.
-    pub(super) create: Option<bool>,
-    /// How long a message stays, such as `12h` or `30d`, or `never` for as long as it takes; 7d unless
-    /// told, which is the service's own.
-    pub(super) ttl: Option<String>,
-    /// How long nobody sees a message, up to `7d` and shorter than `ttl`; 0s unless told.
-    pub(super) visible_after: Option<String>,
-    /// `base64` unless told.
-    pub(super) encoding: Option<MessageEncoding>,
-    /// Where events go that are too large for a message.
-    pub(super) claim_check: Option<ClaimCheck>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Per {
-    /// One event.
-    Event,
-    /// As many events as fit, as a batch that is complete in itself.
-    Packed,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum MessageEncoding {
-    /// As the Functions queue trigger expects it unless told; 48 KiB of JSON fit.
-    Base64,
-    /// The JSON as it is, for `messageEncoding: none`; 64 KiB fit.
-    Text,
-}
-
-/// Events that are too large for a message are blobs of the same storage account, named by their
-/// messages. They are never deleted by dbtick.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(super) struct ClaimCheck {
-    /// Created when it is missing; `db-claims` unless told.
-    pub(super) container: Option<String>,
 }
 
 /// A token of Microsoft Entra ID, fetched and renewed by the app's managed identity.
