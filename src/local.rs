@@ -18,7 +18,6 @@
 //! | `enableForwardingHttpRequest`, `http.routes` | forwarded unchanged | stricter: refused |
 //! | header names in `Data.req` | known ones canonical, others as sent | title case |
 //! | queue outputs | texts are written as they are; objects, lone texts and dates decoded or written anew | written from an array of texts only; any other form fails the invocation |
-//! | a put whose answer was lost | repeated by the SDK | stricter: the invocation fails |
 //! | extension bundle | needed for the queue binding | looser: none needed |
 //! | other output bindings | written | stricter: a value for one fails the invocation |
 //! | other triggers and inputs | fired, read | not run, with a warning |
