@@ -6,6 +6,7 @@
 
 mod invocation;
 mod poll;
+mod relay;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 use tower_http::trace::TraceLayer;
 
-use crate::config::{App, Fault, Function};
+use crate::config::{App, Fault, Function, RelayFunction};
+use crate::sink::relay::wire::LARGEST_BODY;
 use crate::stop::Stop;
 use crate::tick::Poller;
 use crate::wiring::Parts;
@@ -32,6 +34,11 @@ pub use serve::{ServeError, serve};
 const BODY_LIMIT: usize = 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const CONCURRENT_INVOCATIONS: usize = 512;
+/// The host's own limit for what is posted to it, twice: a body is text inside of text here.
+const RELAY_BODY_LIMIT: usize = 2 * LARGEST_BODY;
+/// A tick waits for its relay, so relays do not stand in the line of ticks. Each may hold a whole
+/// batch in memory, several times over.
+const CONCURRENT_RELAYS: usize = 32;
 
 /// The app as the handler runs it.
 #[derive(Debug)]
@@ -54,6 +61,7 @@ enum Role {
         pollers: Vec<Poller>,
         parallel: usize,
     },
+    Relay(RelayFunction),
     Faulty(Vec<Fault>),
     NotAPoller,
 }
@@ -65,6 +73,7 @@ impl Handler {
             let role = match function {
                 Function::Faulty(faults) => Role::Faulty(faults.clone()),
                 Function::NotAPoller => Role::NotAPoller,
+                Function::Relay(relay) => Role::Relay(relay.clone()),
                 Function::Pollers(function) => {
                     let pollers = function.pollers.iter().map(|p| parts.poller(app, p));
                     match pollers.collect::<Result<Vec<_>, _>>() {
@@ -97,16 +106,31 @@ impl Handler {
 
 /// The route table.
 pub fn router(handler: Arc<Handler>) -> Router {
-    Router::new()
+    let invocations = Router::new()
         .route("/", get(poll::ready))
         .route("/{function}", post(poll::invoke))
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(GlobalConcurrencyLimitLayer::new(CONCURRENT_INVOCATIONS));
+    Router::new()
+        .merge(invocations)
+        .merge(relays(&handler))
         .method_not_allowed_fallback(poll::wrong_method)
         .fallback(poll::no_such_route)
         .with_state(handler)
-        .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .layer(RequestBodyTimeoutLayer::new(BODY_TIMEOUT))
-        .layer(GlobalConcurrencyLimitLayer::new(CONCURRENT_INVOCATIONS))
         .layer(CatchPanicLayer::custom(poll::panicked))
         // A failed invocation has been told already, on one line; this layer would add another.
         .layer(TraceLayer::new_for_http().on_failure(()))
+}
+
+/// Their names are checked: none can be a pattern, or stand in the place of another route.
+fn relays(handler: &Handler) -> Router<Arc<Handler>> {
+    let relays = handler.functions.iter();
+    let relays = relays.filter(|(_, role)| matches!(role, Role::Relay(_)));
+    relays
+        .fold(Router::new(), |router, (name, _)| {
+            router.route(&format!("/{name}"), post(relay::invoke))
+        })
+        .layer(DefaultBodyLimit::max(RELAY_BODY_LIMIT))
+        .layer(GlobalConcurrencyLimitLayer::new(CONCURRENT_RELAYS))
 }

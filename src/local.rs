@@ -13,10 +13,12 @@
 //! | time zone of timers | the machine's, or WEBSITE_TIME_ZONE | UTC, as Azure has it by default |
 //! | timer status | kept in a blob, so a missed run is `IsPastDue` | kept in files if the caller names a directory, and only after the first run |
 //! | timer singleton | one instance, by blob lease | none: one host is one instance |
-//! | keys of HTTP functions | Core Tools ignores them | stricter: one local key is checked |
+//! | keys of HTTP functions | Core Tools ignores them | stricter: one local key is checked, or a key of the function's own |
 //! | routes | constraints and defaults | stricter: plain, `{name}`, `{name?}`, `{*name}` |
 //! | `enableForwardingHttpRequest`, `http.routes` | forwarded unchanged | stricter: refused |
 //! | header names in `Data.req` | known ones canonical, others as sent | title case |
+//! | queue outputs | texts are written as they are; objects, lone texts and dates decoded or written anew | written from an array of texts only; any other form fails the invocation |
+//! | extension bundle | needed for the queue binding | looser: none needed |
 //! | other output bindings | written | stricter: a value for one fails the invocation |
 //! | other triggers and inputs | fired, read | not run, with a warning |
 //! | retries of a manual run | a new invocation id each | the same id, as for timers |
@@ -27,7 +29,8 @@
 //! | a host that is SIGKILLed | the handler survives | the same: `prctl` would need unsafe code |
 //!
 //! What the parts are: [`app`] reads the directory, `handler` owns the child process, `invocation`
-//! posts to it, `timer` and `http` are the triggers, [`host`] puts them together.
+//! posts to it, `output` writes what it answers, `timer` and `http` are the triggers, [`host`] puts
+//! them together.
 
 pub mod answer;
 pub mod app;
@@ -40,6 +43,7 @@ mod handler;
 pub mod host;
 mod http;
 pub mod invocation;
+pub mod output;
 pub mod retry;
 pub mod schedule;
 pub mod time_span;
@@ -50,3 +54,4 @@ pub use app::{AppDirectory, AppError, Environment};
 pub use event::{Events, HostEvent, LogLevel, LogSource, StopReason};
 pub use host::{HostError, HostOptions, LocalHost, NotReady};
 pub use invocation::{InvocationFailure, InvocationResult};
+pub use output::OutputFault;

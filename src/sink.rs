@@ -1,6 +1,7 @@
 //! Where batches go.
 
 pub mod queue;
+pub mod relay;
 pub mod retry_after;
 mod signature;
 pub mod webhook;
@@ -15,6 +16,7 @@ use crate::model::envelope::Batch;
 use crate::model::page::EventId;
 
 pub use queue::QueueSink;
+pub use relay::RelaySink;
 pub use webhook::WebhookSink;
 
 /// A receiver of batches.

@@ -12,7 +12,7 @@ use crate::config::{
     App, Poller as PollerConfig, SinkConfig, StateConfig, Target, definition, fingerprint,
 };
 use crate::sink::webhook::ClientError;
-use crate::sink::{Outlet, QueueSink, Sink, WebhookSink, webhook};
+use crate::sink::{Outlet, QueueSink, RelaySink, Sink, WebhookSink, webhook};
 use crate::source;
 use crate::store::key::KeyError;
 use crate::store::{BlobStore, FileStore, ObjectStore, SqlStore, StateStore, StoreKey};
@@ -74,6 +74,9 @@ impl Parts {
             }
             Target::Queue(queue) => {
                 Arc::new(QueueSink::new(&app.name, name, queue, &self.azure, clock))
+            }
+            Target::Relay(relay) => {
+                Arc::new(RelaySink::new(name, relay, self.client.clone(), clock))
             }
         };
         Outlet {

@@ -5,6 +5,8 @@
 
 #[path = "config/queue.rs"]
 mod queue;
+#[path = "config/relay.rs"]
+mod relay;
 #[path = "config/webhook.rs"]
 mod webhook;
 

@@ -808,7 +808,7 @@ async fn keys_methods_and_routes_are_enforced() {
 async fn an_output_that_is_not_written_fails_the_call() {
     let outputs = json!([
         {"type": "http", "direction": "out", "name": "res"},
-        {"type": "queue", "direction": "out", "name": "items", "queueName": "q"}
+        {"type": "blob", "direction": "out", "name": "items", "path": "x/y"}
     ]);
     let body = json!({"Outputs": {"res": {"statusCode": 200}, "items": ["a"]}});
     let mut running = World::answering(json!([{ "body": body }]))
@@ -822,7 +822,7 @@ async fn an_output_that_is_not_written_fails_the_call() {
     });
     let failure = failure.await.to_string();
     assert!(
-        failure.contains("'items' of type 'queue'") && failure.contains("does not write"),
+        failure.contains("'items' of type 'blob'") && failure.contains("does not write"),
         "{failure}"
     );
 }

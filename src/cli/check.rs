@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::{chain, fail, local_app, say};
 use crate::clock::{Clock, SystemClock};
 use crate::config::human::show_duration;
-use crate::config::{App, Function, Settings, Target};
+use crate::config::{App, Function, Poller as PollerConfig, RelayFunction, Settings, Target};
 use crate::local::AppDirectory;
 use crate::local::app::Trigger;
 use crate::model::halt::{Halt, HaltKind};
@@ -84,18 +84,7 @@ impl Check {
                     Ok(poller) => lines.extend(grade(&poller).await),
                     Err(error) => lines.push(line(&config.name, Grade::Fail, "state", &error)),
                 }
-                for sink in &config.deliver {
-                    let text = match &sink.to {
-                        Target::Webhook(webhook) => {
-                            format!("posts to {} (not called by check)", webhook.url)
-                        }
-                        Target::Queue(queue) => {
-                            let (name, setting) = (&queue.queue, queue.endpoint.setting());
-                            format!("puts messages into {name} of {setting} (not called by check)")
-                        }
-                    };
-                    lines.push(line(&config.name, Grade::Pass, &sink.name, &text));
-                }
+                lines.extend(receivers(&app, config));
             }
         }
         if lines.is_empty() {
@@ -201,6 +190,42 @@ fn halted(poller: &str, halt: &Halt) -> Line {
         ),
     };
     line(poller, grade, "status", &format!("{halt}; {way_on}"))
+}
+
+/// Who receives the rows; none of them is called.
+fn receivers(app: &App, poller: &PollerConfig) -> Vec<Line> {
+    let say = |grade, subject: &str, text: String| line(&poller.name, grade, subject, &text);
+    let mut lines = Vec::new();
+    for sink in &poller.deliver {
+        match &sink.to {
+            Target::Webhook(webhook) => {
+                let text = format!("posts to {} (not called by check)", webhook.url);
+                lines.push(say(Grade::Pass, &sink.name, text));
+            }
+            Target::Queue(queue) => {
+                let (name, setting) = (&queue.queue, queue.endpoint.setting());
+                let text = format!("puts messages into {name} of {setting} (not called by check)");
+                lines.push(say(Grade::Pass, &sink.name, text));
+            }
+            Target::Relay(relay) => {
+                let RelayFunction {
+                    name, output, kind, ..
+                } = &relay.function;
+                let text = format!(
+                    "through the function {name} to its {kind} output {output} (not called by check)"
+                );
+                lines.push(say(Grade::Pass, &sink.name, text));
+                if !app.has_extensions {
+                    let text = format!(
+                        "host.json has no extensionBundle, without which the Functions host does not know \
+                         the binding type {kind}; `dbtick dev` does: see docs/relay.md"
+                    );
+                    lines.push(say(Grade::Warn, &sink.name, text));
+                }
+            }
+        }
+    }
+    lines
 }
 
 /// A8: how long a row may take to arrive.

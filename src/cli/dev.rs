@@ -1,5 +1,6 @@
 //! `dbtick dev`: a Functions app on this machine, without Core Tools.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -7,6 +8,7 @@ use clap::Args;
 
 use super::local_app::{self, STATE_DIR};
 use super::{complain, fail, interrupted, say};
+use crate::config::{App, Settings, Target};
 use crate::local::app::{AuthLevel, Trigger};
 use crate::local::{
     AppDirectory, Events, HostError, HostEvent, HostOptions, LocalHost, LogLevel, LogSource,
@@ -46,6 +48,7 @@ impl Dev {
         let options = HostOptions {
             http_port: self.port,
             restart_budget: self.restart_budget,
+            function_keys: relay_keys(&app),
             ..HostOptions::default()
         };
         let host = match start(app, options).await {
@@ -73,6 +76,21 @@ impl Dev {
             }
         }
     }
+}
+
+/// Core Tools asks for no keys. This host does, and takes those that the app's own pollers show.
+fn relay_keys(app: &AppDirectory) -> BTreeMap<String, String> {
+    let settings: Settings = app.environment.iter().collect();
+    let config = App::load(&app.root, &settings);
+    let sinks = config.pollers().flat_map(|poller| &poller.deliver);
+    let keys = sinks.filter_map(|sink| match &sink.to {
+        Target::Relay(relay) => {
+            let key = relay.key.to_str().ok()?;
+            Some((relay.function.name.clone(), key.to_owned()))
+        }
+        Target::Webhook(_) | Target::Queue(_) => None,
+    });
+    keys.collect()
 }
 
 /// host.json says `dbtick`; where no such file is in the app or on PATH, this very program serves.

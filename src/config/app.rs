@@ -4,6 +4,7 @@
 
 mod function;
 mod identity;
+mod relay;
 mod retry;
 mod timeout;
 
@@ -15,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::fault::{Fault, Faults, Place};
-use super::{Poller, Settings};
+use super::{Poller, RelayFunction, Settings};
 use identity::Identity;
 pub use retry::HostRetry;
 
@@ -30,6 +31,8 @@ pub struct App {
     pub function_timeout: Option<Duration>,
     /// By the name of their directory.
     pub functions: BTreeMap<String, Function>,
+    /// Whether the host has bindings besides timers and HTTP: by an extension bundle, or compiled in.
+    pub has_extensions: bool,
     identity: Identity,
     /// Of host.json and of the app root.
     faults: Vec<Fault>,
@@ -39,7 +42,8 @@ pub struct App {
 #[derive(Debug)]
 pub enum Function {
     Pollers(FunctionPollers),
-    /// Meant to be a poller, and wrong.
+    Relay(RelayFunction),
+    /// Meant to be a poller or a relay, and wrong.
     Faulty(Vec<Fault>),
     NotAPoller,
 }
@@ -66,10 +70,23 @@ impl App {
         let function_timeout = timeout::function_timeout(&host, settings, &mut faults);
         let retry = host.get("retry");
         let loaded = match function::directories(&root) {
-            Ok(names) => names
-                .into_iter()
-                .map(|name| function::load(&root, name, settings, retry))
-                .collect(),
+            Ok(names) => {
+                let written: Vec<_> = names
+                    .into_iter()
+                    .map(|name| function::read(&root, name))
+                    .collect();
+                let relays = relay::all(
+                    &written,
+                    &relay::Host {
+                        json: &host,
+                        settings,
+                    },
+                );
+                written
+                    .into_iter()
+                    .map(|written| function::load(&root, written, settings, retry, &relays))
+                    .collect()
+            }
             Err(error) => {
                 let problem = format!("the app root cannot be read: {error}");
                 faults.add(
@@ -83,6 +100,8 @@ impl App {
         let identity = Identity::of(&root, settings);
         Self {
             name: identity.app.clone(),
+            has_extensions: host.get("extensionBundle").is_some()
+                || root.join("bin/extensions.json").is_file(),
             root,
             function_timeout,
             functions: function::settle_names(loaded),
@@ -101,7 +120,7 @@ impl App {
     pub fn pollers(&self) -> impl Iterator<Item = &Poller> {
         self.functions.values().flat_map(|function| match function {
             Function::Pollers(function) => function.pollers.as_slice(),
-            Function::Faulty(_) | Function::NotAPoller => &[],
+            Function::Relay(_) | Function::Faulty(_) | Function::NotAPoller => &[],
         })
     }
 
@@ -115,7 +134,7 @@ impl App {
     pub fn faults(&self) -> impl Iterator<Item = &Fault> {
         let functions = self.functions.values().flat_map(|function| match function {
             Function::Faulty(faults) => faults.as_slice(),
-            Function::Pollers(_) | Function::NotAPoller => &[],
+            Function::Pollers(_) | Function::Relay(_) | Function::NotAPoller => &[],
         });
         self.faults.iter().chain(functions)
     }

@@ -9,6 +9,7 @@ mod late;
 mod limits;
 mod policy;
 mod queue;
+mod relay;
 mod sinks;
 mod source;
 mod state;
@@ -21,6 +22,7 @@ use std::time::Duration;
 pub(super) use connection::named as named_connection;
 
 use super::fault::{Faults, Place};
+use super::relay::Relays;
 use super::settings::{SettingError, Settings};
 use super::{Poller, Rows, human, raw};
 
@@ -32,6 +34,8 @@ pub(super) struct Reader<'a> {
     pub(super) settings: &'a Settings,
     /// The app root, canonical.
     pub(super) root: &'a Path,
+    /// What the functions of the app are to a poller that names one of them.
+    pub(super) relays: &'a Relays,
     pub(super) faults: &'a mut Faults,
 }
 

@@ -4,6 +4,7 @@
 //! `parse` turns them into what runs.
 
 mod queue;
+mod relay;
 
 use std::collections::BTreeMap;
 
@@ -12,12 +13,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub(super) use queue::{ClaimCheck, MessageEncoding, Per, Queue};
+pub(super) use relay::{Relay, RelayFunction};
 
-/// A timer function of dbtick: the host's own keys, and one poller or several.
+/// A function of dbtick: the host's own keys, and one poller or several; or a relay.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(title = "function.json of a dbtick poller")]
 pub(super) struct FunctionFile {
-    /// The bindings of the function: one timerTrigger, and no output.
+    /// The bindings of the function. Of a poller: one timerTrigger, and no output. Of a relay: one
+    /// httpTrigger, one http output, and the output that messages go to.
     pub(super) bindings: Vec<Binding>,
     /// The retry policy of the host.
     pub(super) retry: Option<Value>,
@@ -29,6 +32,8 @@ pub(super) struct FunctionFile {
     /// How many of `pollers` tick at the same time; 4 unless told.
     #[schemars(range(min = 1, max = 64))]
     pub(super) parallel: Option<u32>,
+    /// Makes this an HTTP function that hands batches to an output binding, for `deliver[].relay`.
+    pub(super) relay: Option<RelayFunction>,
 }
 
 /// A binding of the host.
@@ -38,6 +43,17 @@ pub(super) struct Binding {
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) direction: Option<String>,
+    pub(super) name: Option<String>,
+    /// Of the httpTrigger of a relay: `function`, which it is unless told.
+    #[serde(rename = "authLevel")]
+    pub(super) auth_level: Option<String>,
+    /// Of the httpTrigger of a relay: `post` must be one of them.
+    pub(super) methods: Option<Vec<String>>,
+    /// Of the httpTrigger of a relay: plain, without parameters.
+    pub(super) route: Option<String>,
+    /// Of the output of a relay: not `binary`.
+    #[serde(rename = "dataType")]
+    pub(super) data_type: Option<String>,
 }
 
 /// One table or query, watched. `%NAME%` in a text is the app setting NAME, except in SQL and where
@@ -346,6 +362,8 @@ pub(super) struct Sink {
     pub(super) webhook: Option<Webhook>,
     /// The queue of a storage account into which messages are put; the service's answer acknowledges.
     pub(super) queue: Option<Queue>,
+    /// The function of this app whose output binding takes the rows.
+    pub(super) relay: Option<Relay>,
 }
 
 /// Batches are posted to a URL; a 2xx answer acknowledges.

@@ -1,6 +1,7 @@
 //! A receiver of rows, as it is configured.
 
 use super::queue::QueueConfig;
+use super::relay::RelayConfig;
 use super::webhook::WebhookConfig;
 
 #[derive(Debug, Clone)]
@@ -16,4 +17,5 @@ pub struct SinkConfig {
 pub enum Target {
     Webhook(Box<WebhookConfig>),
     Queue(QueueConfig),
+    Relay(Box<RelayConfig>),
 }

@@ -110,6 +110,15 @@ impl Answer {
         Self::with(status, logs)
     }
 
+    /// By the names of the function's bindings.
+    pub(super) fn with_outputs(
+        mut self,
+        outputs: impl IntoIterator<Item = (String, Value)>,
+    ) -> Self {
+        self.outputs = outputs.into_iter().collect();
+        self
+    }
+
     fn with(status: StatusCode, logs: Vec<String>) -> Self {
         Self {
             outputs: Map::new(),

@@ -86,8 +86,9 @@ pub(super) async fn invoke(
         }
         Some(Role::NotAPoller) => refused(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "its function.json has no poller or pollers block".to_owned(),
+            "its function.json has no poller, pollers or relay block".to_owned(),
         ),
+        Some(Role::Relay(_)) => unreachable!("relays have routes of their own"),
         None => {
             let known: Vec<_> = handler.functions.keys().map(String::as_str).collect();
             let known = known.join(", ");

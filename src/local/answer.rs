@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::app::OutputBinding;
 use super::invocation::InvocationFailure;
+use super::output;
 
 /// A valid answer.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -103,7 +104,7 @@ fn log_line(value: Value) -> Result<String, InvocationFailure> {
     }
 }
 
-/// Only HTTP outputs are written here; any other value fails the invocation and is never dropped.
+/// Only HTTP and queue outputs are written; any other value fails the invocation and is never dropped.
 fn check_outputs(reply: &Reply, outputs: &[OutputBinding]) -> Result<(), InvocationFailure> {
     for binding in outputs {
         let value = reply.output(binding);
@@ -115,6 +116,8 @@ fn check_outputs(reply: &Reply, outputs: &[OutputBinding]) -> Result<(), Invocat
                     binding.name
                 )));
             }
+        } else if binding.queue.is_some() {
+            output::texts(binding, value)?;
         } else if !nothing {
             return Err(InvocationFailure::OutputNotWritten {
                 binding: binding.name.clone(),
@@ -127,14 +130,25 @@ fn check_outputs(reply: &Reply, outputs: &[OutputBinding]) -> Result<(), Invocat
 
 #[cfg(test)]
 mod tests {
+    use super::super::app::QueueOutput;
     use super::*;
 
     const JSON: Option<&str> = Some("application/json; charset=utf-8");
 
     fn check(status: u16, content_type: Option<&str>, body: &str, expected: &str) {
-        let outputs = [("res", "http"), ("items", "queue")].map(|(name, kind)| OutputBinding {
+        let queue = QueueOutput {
+            queue: "orders".to_owned(),
+            connection: "STORAGE".to_owned(),
+        };
+        let outputs = [
+            ("res", "http", None),
+            ("items", "blob", None),
+            ("messages", "queue", Some(queue)),
+        ]
+        .map(|(name, kind, queue)| OutputBinding {
             name: name.to_owned(),
             kind: kind.to_owned(),
+            queue,
         });
         let got = match read(status, content_type, body.as_bytes(), &outputs) {
             Ok(Some(_)) => "success".to_owned(),
@@ -180,6 +194,7 @@ mod tests {
             "success",
         );
         check(200, JSON, r#"{"Outputs":{"items":[]}}"#, "success");
+        check(200, JSON, r#"{"Outputs":{"messages":["{}"]}}"#, "success");
     }
 
     #[test]
@@ -190,6 +205,12 @@ mod tests {
             JSON,
             r#"{"ReturnValue":{"items":"a"}}"#,
             "does not write",
+        );
+        check(
+            200,
+            JSON,
+            r#"{"Outputs":{"messages":"{}"}}"#,
+            "array of texts",
         );
     }
 }

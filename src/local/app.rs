@@ -41,6 +41,8 @@ pub struct AppDirectory {
     pub initialization_timeout: Duration,
     /// `extensions.http.routePrefix`, without slashes.
     pub route_prefix: String,
+    /// `extensions.queues.messageEncoding`, which is base64 unless it is `none`.
+    pub queue_messages_in_base64: bool,
     /// `Host.LocalHttpPort`.
     pub local_http_port: Option<u16>,
     /// In the order of their names.
@@ -132,6 +134,17 @@ pub struct OutputBinding {
     pub name: String,
     /// Its `type`, as written.
     pub kind: String,
+    /// Where its messages go, if it is a queue.
+    pub queue: Option<QueueOutput>,
+}
+
+/// `queue`, as an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueOutput {
+    /// `queueName`, resolved and lower-cased.
+    pub queue: String,
+    /// `connection`: the name of the storage account's app settings.
+    pub connection: String,
 }
 
 /// Without the environment: its values may be secrets.
@@ -183,6 +196,7 @@ impl AppDirectory {
                 function_timeout: host.function_timeout,
                 initialization_timeout: host.initialization_timeout,
                 route_prefix: host.route_prefix,
+                queue_messages_in_base64: host.queue_messages_in_base64,
                 local_http_port: local.http_port,
                 functions,
             }),

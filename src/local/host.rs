@@ -1,5 +1,6 @@
 //! The host itself: it puts the parts together, and takes them down in the real host's order.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use super::event::{Events, HostEvent, LogLevel, LogSource, Reporter, StopReason}
 use super::handler::{HandlerState, Launch, Supervisor};
 use super::http::{self, Front};
 use super::invocation::{InvocationFailure, InvocationResult, Invoker};
+use super::output::{OutputFault, Outputs};
 use super::{guid, timer};
 use crate::clock::{Clock, SystemClock};
 
@@ -41,6 +43,10 @@ pub struct HostOptions {
     pub http_port: Option<u16>,
     /// The key of functions with `authLevel` function or admin; `None` makes one up.
     pub http_key: Option<String>,
+    /// Keys that functions have besides, by their names.
+    pub function_keys: BTreeMap<String, String>,
+    /// Writes of output bindings that fail.
+    pub output_faults: Vec<OutputFault>,
     /// Post without a length, as in Azure; Core Tools sends one.
     pub chunked: bool,
     /// Stands in place of `functionTimeout`.
@@ -71,6 +77,8 @@ impl Default for HostOptions {
             timers: true,
             http_port: None,
             http_key: None,
+            function_keys: BTreeMap::new(),
+            output_faults: Vec::new(),
             chunked: true,
             function_timeout: None,
             status_directory: None,
@@ -170,6 +178,7 @@ impl LocalHost {
             .into();
         let invoker = Arc::new(Invoker {
             function_timeout: options.function_timeout.or(app.function_timeout),
+            outputs: Outputs::new(&app, options.output_faults, clock.clone()),
             app,
             clock,
             reporter,
@@ -194,6 +203,7 @@ impl LocalHost {
         let front = Front {
             invoker: invoker.clone(),
             key: Arc::clone(&http_key),
+            function_keys: Arc::new(options.function_keys),
             authority,
         };
         tokio::spawn(serve(listener, front));

@@ -22,10 +22,12 @@ pub(super) use request::empty;
 const LARGEST_BODY: usize = 100 * 1024 * 1024;
 
 /// What the server needs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Front {
     pub(super) invoker: Arc<Invoker>,
     pub(super) key: Arc<str>,
+    /// By the name of the function.
+    pub(super) function_keys: Arc<BTreeMap<String, String>>,
     /// The address that callers use, for requests without a Host header.
     pub(super) authority: Arc<str>,
 }
@@ -53,7 +55,12 @@ async fn serve(State(front): State<Front>, request: Request) -> Response {
         return status(StatusCode::NOT_FOUND);
     };
     let query = query(&request);
-    if !front.admits(trigger.auth_level, request.headers(), &query) {
+    if !front.admits(
+        &function.name,
+        trigger.auth_level,
+        request.headers(),
+        &query,
+    ) {
         return status(StatusCode::UNAUTHORIZED);
     }
     let (parts, body) = request.into_parts();
@@ -123,6 +130,7 @@ impl Front {
 
     fn admits(
         &self,
+        function: &str,
         level: AuthLevel,
         headers: &HeaderMap,
         query: &BTreeMap<String, String>,
@@ -133,7 +141,11 @@ impl Front {
             .or_else(|| query.get("code").map(String::as_str));
         match level {
             AuthLevel::Anonymous => true,
-            AuthLevel::Function | AuthLevel::Admin => given == Some(&self.key),
+            AuthLevel::Admin => given == Some(&self.key),
+            AuthLevel::Function => {
+                let own = self.function_keys.get(function).map(String::as_str);
+                given == Some(&self.key) || own.is_some() && given == own
+            }
         }
     }
 }

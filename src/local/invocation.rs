@@ -18,6 +18,7 @@ use super::envelope::{self, Attempt, RetryContext, TriggerData};
 use super::event::{HostEvent, LogLevel, LogSource, Reporter};
 use super::guid;
 use super::handler::{Command, HandlerState};
+use super::output::Outputs;
 use crate::clock::Clock;
 
 /// The version that the local host claims to be.
@@ -64,6 +65,14 @@ pub enum InvocationFailure {
         /// Its type.
         kind: String,
     },
+    /// A binding was not written, or not wholly.
+    #[error("the output '{binding}' was not written: {why}")]
+    OutputFailed {
+        /// The binding's name.
+        binding: String,
+        /// The reason, without what was to be written.
+        why: String,
+    },
     /// `functionTimeout` expired.
     #[error("Timeout value of {0:?} was exceeded by the function")]
     TimedOut(Duration),
@@ -89,6 +98,7 @@ pub(super) struct Invoker {
     pub(super) pid: watch::Receiver<Option<u32>>,
     pub(super) handler_port: u16,
     pub(super) chunked: bool,
+    pub(super) outputs: Outputs,
     pub(super) status_directory: Option<std::path::PathBuf>,
     pub(super) function_timeout: Option<Duration>,
     /// Timers and retries end.
@@ -253,6 +263,7 @@ impl Invoker {
                         line,
                     );
                 }
+                self.outputs.write(function, &reply).await?;
                 Ok(reply)
             }
         }

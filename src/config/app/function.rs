@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{Function, FunctionPollers, read_json, retry};
 use crate::config::fault::{Faults, Place};
 use crate::config::parse::{self, Reader};
+use crate::config::relay::{Candidate, Relays};
 use crate::config::repeated::OnceOnly;
 use crate::config::{Fault, Settings, raw, schema, shape};
 
@@ -36,28 +37,71 @@ pub(super) fn directories(root: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
+/// A function.json that was read, and not yet parsed.
+pub(super) struct Written {
+    pub(super) name: String,
+    pub(super) file: PathBuf,
+    pub(super) faults: Faults,
+    /// `None` without a fault: neither a poller nor a relay.
+    pub(super) raw: Option<raw::FunctionFile>,
+    /// Whether it has a `relay` block, however broken.
+    pub(super) is_relay: bool,
+}
+
+pub(super) fn read(root: &Path, name: String) -> Written {
+    let file = Path::new(&name).join("function.json");
+    let mut faults = Faults::of(&file);
+    let document = read_document(root, &file, &mut faults);
+    let is_relay = document
+        .as_ref()
+        .is_some_and(|(_, document)| document.get("relay").is_some());
+    let raw = document.and_then(|(text, document)| shaped(&text, document, &mut faults));
+    Written {
+        name,
+        file,
+        faults,
+        raw,
+        is_relay,
+    }
+}
+
 /// `host_retry`: the policy of host.json.
 pub(super) fn load(
     root: &Path,
-    name: String,
+    written: Written,
     settings: &Settings,
     host_retry: Option<&Value>,
+    relays: &Relays,
 ) -> Loaded {
-    let file = Path::new(&name).join("function.json");
-    let mut faults = Faults::of(&file);
+    let Written {
+        name,
+        file,
+        mut faults,
+        raw,
+        is_relay: _,
+    } = written;
     let mut names = Vec::new();
-    let pollers = read(root, &file, &mut faults).and_then(|raw| {
-        let mut reader = Reader {
-            settings,
-            root,
-            faults: &mut faults,
-        };
-        parse_function(&mut reader, &name, raw, host_retry, &mut names)
-    });
-    let function = match pollers {
-        _ if !faults.is_empty() => Function::Faulty(faults.into_vec()),
-        Some(pollers) => Function::Pollers(pollers),
-        None => Function::NotAPoller,
+    let function = match relays.get(&name) {
+        Some(Candidate::Relay(relay)) => Function::Relay(relay.clone()),
+        Some(Candidate::Faulty(found)) => {
+            Function::Faulty([faults.into_vec(), found.clone()].concat())
+        }
+        Some(Candidate::NotARelay) | None => {
+            let pollers = raw.and_then(|raw| {
+                let mut reader = Reader {
+                    settings,
+                    root,
+                    relays,
+                    faults: &mut faults,
+                };
+                parse_function(&mut reader, &name, raw, host_retry, &mut names)
+            });
+            match pollers {
+                _ if !faults.is_empty() => Function::Faulty(faults.into_vec()),
+                Some(pollers) => Function::Pollers(pollers),
+                None => Function::NotAPoller,
+            }
+        }
     };
     Loaded {
         name,
@@ -84,7 +128,9 @@ pub(super) fn settle_names(loaded: Vec<Loaded>) -> BTreeMap<String, Function> {
             let function = match loaded.function {
                 function if clashes.is_empty() => function,
                 Function::Faulty(faults) => Function::Faulty([faults, clashes].concat()),
-                Function::Pollers(_) | Function::NotAPoller => Function::Faulty(clashes),
+                Function::Pollers(_) | Function::Relay(_) | Function::NotAPoller => {
+                    Function::Faulty(clashes)
+                }
             };
             (loaded.name, function)
         })
@@ -111,8 +157,7 @@ fn clashes(loaded: &Loaded, owners: &BTreeMap<String, Vec<String>>) -> Vec<Fault
     faults.into_vec()
 }
 
-/// `None` without a fault: not a poller.
-fn read(root: &Path, file: &Path, faults: &mut Faults) -> Option<raw::FunctionFile> {
+fn read_document(root: &Path, file: &Path, faults: &mut Faults) -> Option<(String, Value)> {
     let text = match fs::read_to_string(root.join(file)) {
         Ok(text) => text,
         Err(error) => {
@@ -121,13 +166,18 @@ fn read(root: &Path, file: &Path, faults: &mut Faults) -> Option<raw::FunctionFi
             return None;
         }
     };
-    let document: Value = read_json(&text, faults)?;
+    let document = read_json(&text, faults)?;
+    Some((text, document))
+}
+
+/// `None` without a fault: neither a poller nor a relay.
+fn shaped(text: &str, document: Value, faults: &mut Faults) -> Option<raw::FunctionFile> {
     let is_poller = document.get("poller").is_some() || document.get("pollers").is_some();
     suspect_keys(&document, is_poller, faults);
-    if !is_poller {
+    if !is_poller && document.get("relay").is_none() {
         return None;
     }
-    read_json::<OnceOnly>(&text, faults);
+    read_json::<OnceOnly>(text, faults);
     shape::check(&document, &schema(), faults);
     match serde_json::from_value(document) {
         // With faults too: unknown keys must not hide what is wrong with the values of known ones.
@@ -144,16 +194,17 @@ fn read(root: &Path, file: &Path, faults: &mut Faults) -> Option<raw::FunctionFi
 /// The host tolerates any key beside its own, so a misspelt one would be ignored in silence.
 fn suspect_keys(document: &Value, is_poller: bool, faults: &mut Faults) {
     let ours: &[&str] = if is_poller {
-        &["poller", "pollers", "parallel"]
+        &["poller", "pollers", "parallel", "relay"]
     } else {
-        &["poller", "pollers"]
+        &["poller", "pollers", "relay"]
     };
     for key in document
         .as_object()
         .into_iter()
         .flat_map(|object| object.keys())
     {
-        if ours.contains(&key.as_str()) {
+        // The host's own word, and two letters away from relay.
+        if ours.contains(&key.as_str()) || key == "retry" {
             continue;
         }
         let near = |name: &&&str| strsim::damerau_levenshtein(&key.to_lowercase(), name) <= 2;
@@ -177,6 +228,7 @@ fn parse_function(
         poller,
         pollers,
         parallel,
+        relay: _,
     } = raw;
     let root = Place::root();
     check_bindings(&bindings, reader.faults);
@@ -241,7 +293,8 @@ fn check_bindings(bindings: &[raw::Binding], faults: &mut Faults) {
                 &at.index(index),
                 "is an output, which the host writes after our answer without telling us whether \
                  it worked, so a batch could be lost",
-                "deliver to a webhook",
+                "deliver to a webhook, or through a relay: an HTTP function of this app that carries the \
+                 binding (docs/relay.md)",
             );
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Reader, queue, webhook};
+use super::{Reader, queue, relay, webhook};
 use crate::config::fault::Place;
 use crate::config::{SinkConfig, Target, raw};
 
@@ -22,9 +22,15 @@ pub(super) fn sinks(
                 required,
                 webhook,
                 queue,
+                relay,
             } = raw;
             let at = at.index(index);
-            let (kind, to) = target(reader, &at, Kinds { webhook, queue })?;
+            let kinds = Kinds {
+                webhook,
+                queue,
+                relay,
+            };
+            let (kind, to) = target(reader, &at, kinds)?;
             let fallback = match several {
                 true => format!("{kind}-{index}"),
                 false => kind.to_owned(),
@@ -50,6 +56,7 @@ pub(super) fn sinks(
 struct Kinds {
     webhook: Option<raw::Webhook>,
     queue: Option<raw::Queue>,
+    relay: Option<raw::Relay>,
 }
 
 /// What kind of receiver it is, and the receiver where nothing is wrong with it.
@@ -58,8 +65,16 @@ fn target(
     at: &Place,
     kinds: Kinds,
 ) -> Option<(&'static str, Option<Target>)> {
-    let Kinds { webhook, queue } = kinds;
-    let written = [("webhook", webhook.is_some()), ("queue", queue.is_some())];
+    let Kinds {
+        webhook,
+        queue,
+        relay,
+    } = kinds;
+    let written = [
+        ("webhook", webhook.is_some()),
+        ("queue", queue.is_some()),
+        ("relay", relay.is_some()),
+    ];
     let mut written = written.iter().filter(|(_, written)| *written);
     let first = written.next().map(|(kind, _)| *kind);
     if let (Some(first), Some((second, _))) = (first, written.next()) {
@@ -75,6 +90,10 @@ fn target(
     if let Some(raw) = queue {
         let queue = queue::queue(reader, &at.key("queue"), raw);
         return Some(("queue", queue.map(Target::Queue)));
+    }
+    if let Some(raw) = relay {
+        let relay = relay::relay(reader, &at.key("relay"), raw);
+        return Some(("relay", relay.map(Box::new).map(Target::Relay)));
     }
     let hint = "say where rows go, such as \"webhook\": { \"url\": \"%ORDERS_HOOK%\" } or \
                 \"queue\": { \"queue\": \"order-events\" }";

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::json_file::JsonFile;
 use super::{
-    AuthLevel, Fault, Function, HttpTrigger, OutputBinding, Route, Settings, TimerTrigger, Trigger,
+    AuthLevel, Fault, Function, HttpTrigger, OutputBinding, QueueOutput, Route, Settings,
+    TimerTrigger, Trigger,
 };
 use crate::local::retry::{RetryPolicy, RetryStrategy};
 use crate::local::schedule::Schedule;
@@ -76,11 +77,13 @@ impl Reader<'_> {
         let (index, trigger) = self.the_trigger(&bindings)?;
         let outputs = bindings
             .iter()
-            .filter(|binding| binding.direction != Direction::In);
+            .enumerate()
+            .filter(|(_, binding)| binding.direction != Direction::In);
         let outputs = outputs
-            .map(|binding| OutputBinding {
+            .map(|(index, binding)| OutputBinding {
                 name: binding.name.clone(),
                 kind: binding.kind.clone(),
+                queue: self.queue(index, binding),
             })
             .collect();
         let input = bindings
@@ -293,6 +296,34 @@ impl Reader<'_> {
         })
     }
 
+    fn queue(&mut self, index: usize, binding: &Binding) -> Option<QueueOutput> {
+        const DEFAULT_CONNECTION: &str = "AzureWebJobsStorage";
+        if !binding.kind.eq_ignore_ascii_case("queue") {
+            return None;
+        }
+        let text = |member: &str| binding.raw.get(member).and_then(Value::as_str);
+        let at = format!("bindings[{index}].queueName");
+        let queue = match self.settings.resolve(text("queueName").unwrap_or_default()) {
+            Ok(queue) => queue.to_lowercase(),
+            Err(error) => {
+                let remedy = "add the app setting, or write the name itself";
+                self.fault(at, error.to_string(), remedy);
+                return None;
+            }
+        };
+        if !is_queue_name(&queue) {
+            let why = format!("'{queue}' is not the name of a queue");
+            let remedy = "write 3 to 63 letters, digits and single -, with none at the ends";
+            self.fault(at, why, remedy);
+            return None;
+        }
+        let connection = text("connection").filter(|name| !name.is_empty());
+        Some(QueueOutput {
+            queue,
+            connection: connection.unwrap_or(DEFAULT_CONNECTION).to_owned(),
+        })
+    }
+
     fn retry(&mut self) -> Option<RetryPolicy> {
         let raw = self.file.root.get("retry")?.as_object()?.clone();
         let strategy = raw
@@ -389,6 +420,15 @@ fn is_function_name(name: &str) -> bool {
         && name.len() <= 128
         && name.chars().all(tail)
         && !name.eq_ignore_ascii_case("host")
+}
+
+/// Of lower-cased names.
+fn is_queue_name(name: &str) -> bool {
+    (3..=63).contains(&name.len())
+        && name.split('-').all(|part| {
+            let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+            !part.is_empty() && part.bytes().all(legal)
+        })
 }
 
 fn is_binding_name(name: &str) -> bool {

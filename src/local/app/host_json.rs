@@ -23,6 +23,7 @@ pub(super) struct HostJson {
     pub(super) function_timeout: Option<Duration>,
     pub(super) initialization_timeout: Duration,
     pub(super) route_prefix: String,
+    pub(super) queue_messages_in_base64: bool,
     forwards_http: Option<&'static str>,
 }
 
@@ -64,6 +65,9 @@ pub(super) fn read(root: &Path, settings: &Settings, faults: &mut Vec<Fault>) ->
             .unwrap_or("api")
             .trim_matches('/')
             .to_owned(),
+        queue_messages_in_base64: !config
+            .text("extensions.queues.messageEncoding")
+            .is_some_and(|encoding| encoding.eq_ignore_ascii_case("none")),
         forwards_http: ["enableForwardingHttpRequest", "enableProxyingHttpRequest"]
             .into_iter()
             .find(|flag| config.is_on(&format!("customHandler.{flag}"))),

@@ -54,7 +54,7 @@ impl Reader<'_> {
     }
 
     /// The value of the one app setting that `written` names; around it, white space does not count.
-    pub(super) fn secret(&mut self, at: &Place, written: &str) -> Option<Secret> {
+    pub(in crate::config::parse) fn secret(&mut self, at: &Place, written: &str) -> Option<Secret> {
         let name = written
             .strip_prefix('%')
             .and_then(|rest| rest.strip_suffix('%'));
