@@ -54,6 +54,8 @@ pub struct Poller {
     pub deliver: Vec<SinkConfig>,
     pub commit: CommitPolicy,
     pub poison: PoisonPolicy,
+    /// Where rows that are set aside are told of.
+    pub poison_queue: Option<QueueConfig>,
     pub lease: LeaseTimes,
     pub state: StateConfig,
 }

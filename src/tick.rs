@@ -34,7 +34,7 @@ use crate::model::position::Position;
 use crate::model::schema::SchemaChange;
 use crate::model::sinks::{self, SinksDiffer};
 use crate::model::state::{StateDocument, Status};
-use crate::sink::Outlet;
+use crate::sink::{Outlet, QueueSink};
 use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
 
@@ -70,6 +70,8 @@ pub struct Poller {
     pub sinks: Vec<Outlet>,
     pub commit: CommitPolicy,
     pub poison: PoisonPolicy,
+    /// Where rows that are set aside are told of, besides the quarantine.
+    pub poison_queue: Option<Arc<QueueSink>>,
     pub store: Arc<dyn StateStore>,
     /// Beside the documents, on the same back end.
     pub objects: Arc<dyn ObjectStore>,

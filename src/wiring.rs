@@ -56,6 +56,16 @@ impl Parts {
                 .collect(),
             commit: config.commit,
             poison: config.poison,
+            poison_queue: config.poison_queue.as_ref().map(|queue| {
+                let clock = Arc::clone(&self.clock);
+                Arc::new(QueueSink::new(
+                    &app.name,
+                    "poison",
+                    queue,
+                    &self.azure,
+                    clock,
+                ))
+            }),
             store,
             objects,
             state_key: StoreKey::state(&app.name, &config.name)?,

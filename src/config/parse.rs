@@ -66,12 +66,13 @@ pub(super) fn poller(
     let batch = reader.batch(&at.key("batch"), batch.unwrap_or_default());
     let deliver = sinks::sinks(reader, &at.key("deliver"), deliver);
     let commit = policy::commit(reader, &at.key("commit"), commit, deliver.as_deref());
-    let poison = policy::poison(poison.unwrap_or_default());
+    let poison = policy::poison(reader, &at.key("poison"), poison.unwrap_or_default());
     let lease = reader.lease(&at.key("lease"), lease.unwrap_or_default());
     let state = state::state(reader, &at.key("state"), state);
     if let (Some(state), Some(lease)) = (&state, &lease) {
         state::margin(reader, &at.key("lease"), state, lease)?;
     }
+    let (poison, poison_queue) = poison?;
     Some(Poller {
         name: name?,
         source: source?,
@@ -79,6 +80,7 @@ pub(super) fn poller(
         deliver: deliver?,
         commit: commit?,
         poison,
+        poison_queue,
         lease: lease?,
         state: state?,
     })

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(super) use queue::{ClaimCheck, MessageEncoding, Per, Queue};
+pub(super) use queue::{ClaimCheck, MessageEncoding, Per, PoisonQueue, Queue};
 pub(super) use relay::{Relay, RelayFunction};
 
 /// A function of dbtick: the host's own keys, and one poller or several; or a relay.
@@ -339,6 +339,8 @@ pub(super) struct Poison {
     /// the poller stays where it is. 10 unless told.
     #[schemars(range(min = 1, max = 1000))]
     pub(super) most: Option<u32>,
+    /// A message for each row that is set aside, besides the quarantine itself.
+    pub(super) queue: Option<PoisonQueue>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

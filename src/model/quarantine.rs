@@ -81,6 +81,16 @@ impl Case {
         serde_json::to_vec_pretty(self).expect("a case is always representable")
     }
 
+    /// For a queue of notices: the case, or, where that would be too large, the case without its event.
+    #[must_use]
+    pub fn notice(&self, whole: bool) -> Vec<u8> {
+        let mut notice = self.clone();
+        if !whole {
+            notice.event = RawValue::NULL.to_owned();
+        }
+        serde_json::to_vec(&notice).expect("a case is always representable")
+    }
+
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CaseError> {
         let case: Self = serde_json::from_slice(bytes)?;
         match case.version {

@@ -76,6 +76,16 @@ impl QueueSink {
         }
     }
 
+    /// A message of another kind than events. Too large: nothing was put.
+    pub(crate) async fn post(&self, json: Vec<u8>) -> Result<(), DeliveryFailure> {
+        if self.config.encoding.size(&json) > encoding::LARGEST {
+            let reason = "it is larger than a message";
+            return Err(DeliveryFailure::new(FailureKind::TooLarge, reason));
+        }
+        let put = self.put_text(&self.config.encoding.text(json)).await;
+        put.map_err(|not_put| not_put.failure)
+    }
+
     async fn put(&self, batch: &Batch, message: &Message) -> Result<(), NotPut> {
         let json = match message.form {
             Form::Event => batch.message(message.first()),

@@ -17,7 +17,7 @@ use super::{Poller, reason_to_stop};
 use crate::model::page::PageWriter;
 use crate::model::quarantine::Case;
 use crate::model::transitions::{Operator, Order};
-use crate::sink::{FailureKind, Verdict};
+use crate::sink::{DeliveryFailure, FailureKind, QueueSink, Verdict};
 use crate::store::StoreKey;
 use crate::tick::budget::Budget;
 use crate::tick::operate::{OperateError, Otherwise};
@@ -76,11 +76,39 @@ pub enum RedriveError {
     Operate(#[from] OperateError),
 }
 
+/// Why a row is not set aside yet.
+#[derive(Debug)]
+pub(super) enum NotKept {
+    Store(TickError),
+    /// The quarantine has it, but nobody was told.
+    Untold(DeliveryFailure),
+}
+
+impl NotKept {
+    pub(super) fn story(&self) -> String {
+        match self {
+            Self::Store(error) => error.story(),
+            Self::Untold(failure) => {
+                format!("the poison queue does not take the notice: {failure}")
+            }
+        }
+    }
+}
+
+impl<E: Into<TickError>> From<E> for NotKept {
+    fn from(error: E) -> Self {
+        Self::Store(error.into())
+    }
+}
+
 /// An equal case that is there already is as good: a crash may have come before the commit.
-pub(super) async fn keep(poller: &Poller, case: &Case) -> Result<(), TickError> {
+pub(super) async fn keep(poller: &Poller, case: &Case) -> Result<(), NotKept> {
     let key = key(poller, &case.sink, &case.event_id)?;
     let body = Bytes::from(case.to_bytes());
     tried(poller, &key, || poller.objects.put(&key, body.clone())).await?;
+    if let Some(queue) = &poller.poison_queue {
+        tell(queue, case).await?;
+    }
     tracing::warn!(
         poller = %poller.name,
         sink = %case.sink,
@@ -91,6 +119,15 @@ pub(super) async fn keep(poller: &Poller, case: &Case) -> Result<(), TickError> 
         case.event_id,
     );
     Ok(())
+}
+
+/// Whoever listens is told before the checkpoint passes the row; perhaps twice, never not at all.
+async fn tell(queue: &QueueSink, case: &Case) -> Result<(), NotKept> {
+    let mut told = queue.post(case.notice(true)).await;
+    if matches!(&told, Err(failure) if failure.kind == FailureKind::TooLarge) {
+        told = queue.post(case.notice(false)).await;
+    }
+    told.map_err(NotKept::Untold)
 }
 
 impl Poller {

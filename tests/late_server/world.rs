@@ -152,6 +152,7 @@ impl World {
             sinks: vec![Outlet::required(self.sink.clone())],
             commit: CommitPolicy::default(),
             poison: PoisonPolicy::default(),
+            poison_queue: None,
             store: self.store.clone(),
             objects: self.objects.clone(),
             state_key: state_key(),

@@ -139,6 +139,7 @@ impl Polling {
             sinks: vec![Outlet::required(receiver.clone())],
             commit: CommitPolicy::default(),
             poison: PoisonPolicy::default(),
+            poison_queue: None,
             store: store.clone(),
             objects: store.clone(),
             state_key: StoreKey::state("stress", shape.name).unwrap(),

@@ -128,6 +128,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
         sinks: (0..world.layout.sinks).map(sink).collect(),
         commit: CommitPolicy::default(),
         poison: PoisonPolicy::default(),
+        poison_queue: None,
         store: Arc::new(SimStore {
             world: world.clone(),
         }),

@@ -123,6 +123,7 @@ impl World {
                 .collect(),
             commit: self.commit,
             poison: self.poison,
+            poison_queue: None,
             store: self.store.clone(),
             objects: self.objects.clone(),
             state_key: state_key(),

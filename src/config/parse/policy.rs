@@ -2,9 +2,9 @@
 
 use std::num::NonZeroUsize;
 
-use super::Reader;
+use super::{Reader, queue};
 use crate::config::fault::Place;
-use crate::config::{SinkConfig, raw};
+use crate::config::{QueueConfig, SinkConfig, raw};
 use crate::model::policy::{CommitPolicy, PoisonPolicy, Poisoned};
 
 /// A policy that no acknowledgement is needed for would move the checkpoint over undelivered rows.
@@ -44,14 +44,30 @@ pub(super) fn commit(
     Some(policy)
 }
 
-pub(super) fn poison(raw: raw::Poison) -> PoisonPolicy {
+/// The policy, and the queue in which rows that are set aside are told of.
+pub(super) fn poison(
+    reader: &mut Reader<'_>,
+    at: &Place,
+    raw: raw::Poison,
+) -> Option<(PoisonPolicy, Option<QueueConfig>)> {
     let raw::Poison {
         attempts,
         then,
         most,
+        queue,
     } = raw;
+    let at = at.key("queue");
+    if queue.is_some() && matches!(then, Some(raw::Poisoned::Block)) {
+        let problem = "means nothing with \"then\": \"block\": no row is set aside";
+        reader.faults.add(&at, problem, "remove one of the two");
+        return None;
+    }
+    let queue = match queue {
+        Some(raw) => Some(queue::notices(reader, &at, raw)?),
+        None => None,
+    };
     let unless_told = PoisonPolicy::default();
-    PoisonPolicy {
+    let policy = PoisonPolicy {
         attempts: attempts.unwrap_or(unless_told.attempts),
         then: match then {
             Some(raw::Poisoned::Quarantine) => Poisoned::Quarantine,
@@ -59,5 +75,6 @@ pub(super) fn poison(raw: raw::Poison) -> PoisonPolicy {
             None => unless_told.then,
         },
         most: most.unwrap_or(unless_told.most),
-    }
+    };
+    Some((policy, queue))
 }

@@ -51,6 +51,26 @@ pub(super) fn queue(reader: &mut Reader<'_>, at: &Place, raw: raw::Queue) -> Opt
     })
 }
 
+/// A queue for notices: small messages, as the Functions queue trigger expects them.
+pub(super) fn notices(
+    reader: &mut Reader<'_>,
+    at: &Place,
+    raw: raw::PoisonQueue,
+) -> Option<QueueConfig> {
+    let raw::PoisonQueue { queue, connection } = raw;
+    let unless_told = raw::Queue {
+        queue,
+        connection,
+        per: None,
+        create: None,
+        ttl: None,
+        visible_after: None,
+        encoding: None,
+        claim_check: None,
+    };
+    self::queue(reader, at, unless_told)
+}
+
 impl Reader<'_> {
     /// Where claim checks are asked for, there must be a place for them. Where they are not, a
     /// connection to queues alone will do: an event that needs one says so when it comes, and waits.

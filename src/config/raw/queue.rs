@@ -17,8 +17,7 @@ pub(in crate::config) struct Queue {
     pub(in crate::config) per: Option<Per>,
     /// Whether a queue that is missing is created; true unless told.
     pub(in crate::config) create: Option<bool>,
-    /// How long a message stays, such as `12h` or `30d`, or `never` for as long as it takes; 7d unless
-    /// told, which is the service's own.
+    /// How long a message stays, such as `12h` or `30d`; as long as it takes, `never`, unless told.
     pub(in crate::config) ttl: Option<String>,
     /// How long nobody sees a message, up to `7d` and shorter than `ttl`; 0s unless told.
     pub(in crate::config) visible_after: Option<String>,
@@ -26,6 +25,18 @@ pub(in crate::config) struct Queue {
     pub(in crate::config) encoding: Option<MessageEncoding>,
     /// Where events go that are too large for a message.
     pub(in crate::config) claim_check: Option<ClaimCheck>,
+}
+
+/// Where rows that are set aside are told of.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct PoisonQueue {
+    /// Its name; it is created when it is missing.
+    #[schemars(length(min = 1))]
+    pub(in crate::config) queue: String,
+    /// The name of the app setting of the storage account; AzureWebJobsStorage unless told.
+    #[schemars(length(min = 1))]
+    pub(in crate::config) connection: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]

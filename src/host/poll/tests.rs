@@ -108,6 +108,7 @@ fn poller(name: &str, source: impl Source + 'static) -> Poller {
         sinks: Vec::new(),
         commit: CommitPolicy::default(),
         poison: PoisonPolicy::default(),
+        poison_queue: None,
         store: Arc::new(MemoryStore::new()),
         state_key: StoreKey::state("app", name).unwrap(),
         birth_marker: StoreKey::birth_marker("app", name).unwrap(),
