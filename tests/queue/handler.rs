@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::support::azurite::{Azurite, certificates};
 use crate::support::identity::{CANARY, IdentityEndpoint, Token};
 use crate::support::proxy::{Fault, Proxy};
+use crate::support::receiver::Answer;
 use crate::support::within;
 use crate::support::world::{ROW_CANARY, World};
 use crate::{Storage, ids, parsed, queues_at, validate};
@@ -91,4 +92,45 @@ async fn a_managed_identity_may_put_messages() {
     assert_eq!(world.state("orders").committed(), 10);
     assert_eq!(identity.asked().len(), 1);
     assert!(!said.contains(CANARY) && !said.contains("eyJ"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_is_told_of_rows_that_are_set_aside_before_the_checkpoint_passes_them() {
+    let storage = Storage::queues();
+    let proxy = Proxy::before(&storage.queues);
+    let world = World::with_orders(json!({ "poison": { "queue": { "queue": "order-events" } } }))
+        .await
+        .setting("AzureWebJobsStorage", &queues_at(proxy.port))
+        .rows(5)
+        .await;
+    // Row 3 is named for good, whenever it comes.
+    world.receiver.answer(|_, delivery| {
+        let events = delivery.body["events"].as_array().unwrap().iter();
+        let bad = events.filter(|event| event["key"]["id"] == 3);
+        let failed: Vec<_> = bad
+            .map(|event| json!({ "id": event["id"], "reason": "no", "retry": false }))
+            .collect();
+        Answer::Say(200, None, json!({ "failed": failed }).to_string())
+    });
+    let handler = world.serve().await;
+    proxy.every("POST", "/messages", Fault::Reset);
+    let answer = handler.tick("Orders").await;
+    assert_eq!(answer.status, 500, "{}", handler.everything_said());
+    assert!(answer.logs().contains("the poison queue"), "{answer:?}");
+    assert_eq!(
+        world.state("orders").committed(),
+        2,
+        "who was not told is waited for"
+    );
+    proxy.heal();
+    let answer = handler.tick("Orders").await;
+    assert_eq!(answer.status, 200, "{}", handler.everything_said());
+    assert_eq!(world.state("orders").committed(), 5);
+    let messages = storage.messages().await;
+    let notice = parsed(&messages[0]);
+    assert_eq!(notice["event"]["key"]["id"], 3);
+    assert_eq!(
+        (&notice["sink"], &notice["error"]),
+        (&json!("webhook"), &json!("no"))
+    );
 }
