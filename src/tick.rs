@@ -47,7 +47,7 @@ use keeper::{Claimed, Keeper, Lease, Standing, claim};
 use memory::Memory;
 use reading::load_document;
 use report::{Behind, ClockSkew, LateReport, Outcome, Tally, TickError, TickReport};
-use settling::settle_idle;
+use settling::{proven, settle_idle};
 use sweeping::{Next, read_behind};
 
 /// A poller with everything it needs to run.
@@ -183,15 +183,17 @@ async fn run(poller: &Poller, call: &Call, progress: &mut Progress) -> Result<Ou
     let document = &standing.document;
     progress.stands(document, &sweep);
     if catch_up::comes_first(poller, document) {
-        return only_catch_up(poller, standing, call, progress).await;
+        return only_catch_up(poller, standing, None, call, progress).await;
     }
     let memory = Memory::load(poller, document, sweep.start()).await?;
     let first = read_behind(poller, document, &sweep, &memory, sweep.start(), budget).await?;
     let first = match first {
         Next::Rows(first) => *first,
-        Next::End { held, .. } if catch_up::is_due(poller, document) => {
+        Next::End { seen, held } if catch_up::is_due(poller, document) => {
             progress.late.held(held);
-            return only_catch_up(poller, standing, call, progress).await;
+            let mut sweep = sweep;
+            seen.iter().for_each(|seen| sweep.pass(seen));
+            return only_catch_up(poller, standing, Some(sweep), call, progress).await;
         }
         Next::End { seen, held } => {
             progress.late.held(held);
@@ -223,10 +225,12 @@ async fn claimed(
     })
 }
 
-/// Nothing is new, or nothing new may go out before a sink has come to where the others are.
+/// Nothing is new, or nothing new may go out before a sink has come to where the others are. `passed`:
+/// what is proven meanwhile is written down with the last write.
 async fn only_catch_up(
     poller: &Poller,
     standing: Standing,
+    passed: Option<Sweep>,
     call: &Call,
     progress: &mut Progress,
 ) -> Result<Outcome, TickError> {
@@ -237,8 +241,15 @@ async fn only_catch_up(
     let document = keeper.document().clone();
     let mut writes = 0;
     let body = async |lease: Lease| {
-        let document = catch_up::all(poller, call, &lease, document, progress).await;
-        lease.release().await;
+        let mut document = catch_up::all(poller, call, &lease, document, progress).await;
+        match passed {
+            Some(sweep) => {
+                let (to, known) = proven(poller, &document, &sweep);
+                document = lease.settle(to, known).await;
+                progress.stands(&document, &sweep);
+            }
+            None => lease.release().await,
+        }
         progress.behind = Behind::all(&document);
         catch_up::outcome(poller, &document)
     };

@@ -111,6 +111,40 @@ impl Page {
         cut.into_iter().map(|event| event.position).collect()
     }
 
+    /// Together, if the events of both are no more and no larger than this; else the other one.
+    pub fn append(&mut self, other: Self, max_rows: usize, max_bytes: usize) -> Result<(), Self> {
+        let bytes = |page: &Self| page.events.iter().map(|e| e.end - e.start).sum::<usize>();
+        if self.len() + other.len() > max_rows || bytes(self) + bytes(&other) > max_bytes {
+            return Err(other);
+        }
+        self.join(other);
+        Ok(())
+    }
+
+    /// What is at its first place: a row and its tombstone are never parted.
+    #[must_use]
+    pub fn first(mut self) -> Self {
+        let place = self.events.first().map(|event| event.position.clone());
+        self.events
+            .retain(|event| Some(&event.position) == place.as_ref());
+        self
+    }
+
+    /// With the events of another one behind its own, however large they are.
+    pub fn join(&mut self, other: Self) {
+        for event in other.events {
+            let start = self.bytes.len();
+            self.bytes
+                .extend_from_slice(&other.bytes[event.start..event.end]);
+            let end = self.bytes.len();
+            self.events.push(EventSpan {
+                start,
+                end,
+                ..event
+            });
+        }
+    }
+
     /// Leaves out the events that need not be sent again.
     #[must_use]
     pub fn without(mut self, skip: impl Fn(&EventId) -> bool) -> Self {

@@ -22,6 +22,7 @@ const MOST_DELIVERED: usize = 1024;
 /// A receiver that took less at once may take more by then.
 const LIMIT_HOLDS: TimeDelta = TimeDelta::hours(24);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+const REPEATED_WITHIN: TimeDelta = TimeDelta::minutes(1);
 
 /// By name; all of them, so that one that was added, renamed or removed is noticed (E3). Empty in
 /// documents of older versions.
@@ -34,7 +35,9 @@ pub struct SinkState {
     /// It is behind the checkpoint, gets no live batches, and catches up by reading again.
     pub lag: Option<Lag>,
     pub limit: Option<SizeLimit>,
-    /// How many rows the poller had delivered when one was set aside; of the last thousand only.
+    /// Rows that it has taken or will never take.
+    pub rows: u64,
+    /// How many these were when one was set aside; of the last thousand only.
     pub set_aside: Vec<u64>,
 }
 
@@ -56,6 +59,9 @@ pub struct Failure {
     /// Events that the receiver has named in partial answers, and how often.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub named: BTreeMap<String, u32>,
+    /// It took others while it did not take these: they are to blame, and not the receiver.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub took_others: bool,
 }
 
 /// Its own position and delivered set (E3). The position never goes beyond the checkpoint: a row that
@@ -91,6 +97,8 @@ pub struct SinkNews {
     pub failure: Option<Failure>,
     pub falls_behind: Option<Lag>,
     pub limit: Option<SizeLimit>,
+    /// Taken, or set aside.
+    pub rows: u64,
     pub set_aside: u32,
 }
 
@@ -123,21 +131,25 @@ pub fn compare(known: &Sinks, configured: &[String]) -> Result<(), SinksDiffer> 
     }
 }
 
-/// From now on these are the sinks: a new one begins at the checkpoint.
-pub(super) fn register(known: &mut Sinks, configured: &[String]) {
+/// From now on these are the sinks: a new one begins at the checkpoint. `behind`: where rows above it
+/// were delivered to the others, it gets them by catching up.
+pub(super) fn register(known: &mut Sinks, configured: &[String], behind: Option<&Lag>) {
     known.retain(|name, _| configured.contains(name));
     for name in configured {
-        known.entry(name.clone()).or_default();
+        known.entry(name.clone()).or_insert_with(|| SinkState {
+            lag: behind.cloned(),
+            ..SinkState::default()
+        });
     }
 }
 
-/// `rows`: how many the poller has delivered by now.
-pub(super) fn note(known: &mut Sinks, news: &News, rows: u64) {
+pub(super) fn note(known: &mut Sinks, news: &News) {
     for (name, news) in &news.sinks {
         let SinkNews {
             failure,
             falls_behind,
             limit,
+            rows,
             set_aside,
         } = news;
         let state = known.entry(name.clone()).or_default();
@@ -148,6 +160,8 @@ pub(super) fn note(known: &mut Sinks, news: &News, rows: u64) {
         if limit.is_some() {
             state.limit = *limit;
         }
+        state.rows += rows;
+        let rows = state.rows;
         let again = std::iter::repeat_n(rows, *set_aside as usize);
         state.set_aside.extend(again);
         state.set_aside.retain(|at| is_recent(*at, rows));
@@ -171,6 +185,9 @@ pub(super) fn keep_behind(sinks: &mut Sinks, before: &Sinks) {
         return;
     }
     let place = |lag: &Lag| lag.position.as_ref().map(|mark| mark.position.clone());
+    for (name, before) in before {
+        sinks.entry(name.clone()).or_insert_with(|| before.clone());
+    }
     for (name, state) in sinks {
         let was = before.get(name).and_then(|before| before.lag.as_ref());
         let further = |was: &&Lag| state.lag.as_ref().is_none_or(|is| place(was) < place(is));
@@ -195,10 +212,12 @@ fn is_recent(at: u64, rows: u64) -> bool {
 }
 
 impl SinkState {
-    /// How many more rows may be set aside now.
+    /// How many rows of a batch of so many may be set aside.
     #[must_use]
-    pub fn room_aside(&self, most: u32, rows: u64) -> usize {
-        let recent = self.set_aside.iter().filter(|at| is_recent(**at, rows));
+    pub fn room_aside(&self, most: u32, batch: usize) -> usize {
+        let rows = self.rows + batch as u64;
+        let recent = self.set_aside.iter();
+        let recent = recent.filter(|at| is_recent(**at, rows));
         (most as usize).saturating_sub(recent.count())
     }
 
@@ -238,6 +257,14 @@ impl SizeLimit {
 }
 
 impl Lag {
+    /// What is remembered of it stays small: the rest comes again.
+    pub(super) fn remember(&mut self, delivered: &BTreeMap<EventId, Position>) {
+        self.delivered.extend(delivered.clone());
+        if self.delivered.len() > MOST_DELIVERED {
+            self.delivered.clear();
+        }
+    }
+
     /// A sink that had everything up to `position`, and of what is above it `delivered`.
     #[must_use]
     pub fn new(
@@ -245,15 +272,13 @@ impl Lag {
         delivered: BTreeMap<EventId, Position>,
         since: Timestamp,
     ) -> Self {
-        let delivered = match delivered.len() > MOST_DELIVERED {
-            true => BTreeMap::new(),
-            false => delivered,
-        };
-        Self {
+        let mut lag = Self {
             position,
-            delivered,
+            delivered: BTreeMap::new(),
             since,
-        }
+        };
+        lag.remember(&delivered);
+        lag
     }
 }
 
@@ -270,6 +295,10 @@ pub struct Attempt<'a> {
     pub not_before: Option<Timestamp>,
     /// Those that the receiver has named this time.
     pub named: Vec<EventId>,
+    /// It took other events of the batch.
+    pub took_others: bool,
+    /// Those that are left were looked at one by one: the search goes on with them.
+    pub searched: bool,
     /// The host repeats a tick that has just failed: that is not another failure (D10).
     pub repeated: bool,
 }
@@ -284,24 +313,30 @@ impl Failure {
             rejected,
             not_before,
             named,
+            took_others,
+            searched,
             repeated,
         } = attempt;
         let same = before.filter(|before| before.concerns(pending));
-        let once = u32::from(!repeated || same.is_none());
+        // An endless policy of the host must not keep a row from ever being looked for.
+        let just_now = |same: &Self| now - same.last_at < REPEATED_WITHIN;
+        let once = u32::from(!repeated || !same.is_some_and(just_now));
         let attempts = same.map_or(0, |same| same.attempts).saturating_add(once);
-        let rejections = same.map_or(0, |same| same.rejections);
+        let counted = same.or(before.filter(|_| searched));
+        let rejections = counted.map_or(0, |counted| counted.rejections);
         let own_pause = match back_off(attempts) {
             Duration::ZERO => None,
             pause => Some(now + to_delta(pause)),
         };
-        let mut counts = BTreeMap::new();
-        for id in named.into_iter().take(MOST_NAMED) {
-            let id = id.to_string();
-            let times = before
-                .and_then(|before| before.named.get(&id))
-                .unwrap_or(&0)
-                + once;
-            counts.insert(id, times);
+        // Who is not named this time, because nothing got there, was named before all the same.
+        let still = |id: &String| EventId::parse(id).is_some_and(|id| pending.contains(&id));
+        let mut counts = before.map_or_else(BTreeMap::new, |before| before.named.clone());
+        counts.retain(|id, _| still(id));
+        for id in named {
+            *counts.entry(id.to_string()).or_insert(0) += once;
+        }
+        while counts.len() > MOST_NAMED {
+            counts.pop_last();
         }
         Self {
             event_id: same.map_or_else(|| event_id.to_string(), |same| same.event_id.clone()),
@@ -312,6 +347,7 @@ impl Failure {
             not_before: not_before.max(own_pause),
             error,
             named: counts,
+            took_others: took_others || same.is_some_and(|same| same.took_others),
         }
     }
 

@@ -69,8 +69,11 @@ pub enum Step {
         to: Option<CursorMark>,
         late: Late,
     },
-    /// Nothing was delivered: say so, and give the lease back.
-    RecordFailure(News),
+    /// Nothing was delivered: say so.
+    RecordFailure {
+        news: News,
+        then: Then,
+    },
     /// A sink that is behind has taken rows below the checkpoint.
     CatchUp(CatchUp),
     Release,
@@ -205,7 +208,7 @@ fn apply_claim(
     sinks::compare(&document.sinks, &claim.sinks).map_err(Refusal::Sinks)?;
     refuse_if_held(document, claim.evidence)?;
     let mut next = document.clone();
-    sinks::register(&mut next.sinks, &claim.sinks);
+    sinks::register(&mut next.sinks, &claim.sinks, None);
     // Documents of older versions do not say it; equal fingerprints are equal definitions.
     next.source
         .get_or_insert_with(|| claim.source.definition.clone());
@@ -297,19 +300,16 @@ fn apply_step(
         Step::Heartbeat { ttl } => renew(&mut next, *ttl, now),
         Step::Commit { advance, then } => {
             commit(document, &mut next, advance, now)?;
-            match then {
-                Then::Renew { ttl } => renew(&mut next, *ttl, now),
-                Then::Release => next.lease.held = None,
-            }
+            go_on(&mut next, *then, now);
         }
         Step::Settle { to, late } => {
             settled(document, &mut next, to.as_ref(), late, now)?;
             next.lease.held = None;
         }
-        Step::RecordFailure(news) => {
+        Step::RecordFailure { news, then } => {
             note(&mut next, news, now);
             next.counters.failed_ticks += 1;
-            next.lease.held = None;
+            go_on(&mut next, *then, now);
         }
         Step::CatchUp(step) => {
             catch_up(&mut next, step, now);
@@ -429,6 +429,13 @@ fn move_to(next: &mut StateDocument, to: &CursorMark) -> Result<(), Refusal> {
     next.late.pass(&to.position);
     next.checkpoint.cursor = Some(to.clone());
     Ok(())
+}
+
+fn go_on(next: &mut StateDocument, then: Then, now: Timestamp) {
+    match then {
+        Then::Renew { ttl } => renew(next, ttl, now),
+        Then::Release => next.lease.held = None,
+    }
 }
 
 fn renew(next: &mut StateDocument, ttl: Duration, now: Timestamp) {

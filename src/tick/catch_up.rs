@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::clean_up::clean_up;
 use super::deliver::{Settled, settle};
-use super::drain::all_but;
+use super::drain::{all_but, first_of_its_place};
 use super::hand_over::{Dispatch, hand_over};
 use super::keeper::Lease;
 use super::memory::Memory;
@@ -150,6 +150,9 @@ impl Chase<'_> {
         let cut = page.cut(|place| Some(place) <= low_place);
         let reached = end || !cut.is_empty();
         let last = page.last_position().cloned();
+        let had = page.events().iter();
+        let had = had.filter(|event| lag.delivered.contains_key(&event.id));
+        let had: Vec<Position> = had.map(|event| event.position.clone()).collect();
         let page = page.without(|id| lag.delivered.contains_key(id));
         let to = match reached {
             true => low,
@@ -164,14 +167,14 @@ impl Chase<'_> {
         let first = first_pending(&settled, &page);
         let to = match first {
             None => to,
-            Some(at) => at.checked_sub(1).map(|before| {
+            Some(at) => first_of_its_place(&page, at).checked_sub(1).map(|before| {
                 let place = page.events()[before].position.clone();
                 CursorMark::new(place, &self.poller.key_columns)
             }),
         };
         self.write(to, taken(&settled, &page), false, self.news(&settled))
             .await;
-        self.clean_up(&settled, &page).await;
+        self.clean_up(&settled, &page, had).await;
         Ok(match first {
             None => Goes::On,
             Some(_) => Goes::NoFurther,
@@ -179,7 +182,8 @@ impl Chase<'_> {
     }
 
     /// What was delivered above the checkpoint. A row may still be committed among them, so the sink
-    /// does not go there step by step: either it has all of them, or they come again.
+    /// does not go there step by step: either it has all of them, or they come again. So it gets as
+    /// much time as there is.
     async fn come_level(&mut self, lag: &Lag) -> Result<(), TickError> {
         let low = self.document.position().cloned();
         let memory = Memory::load(self.poller, &self.document, low.as_ref()).await?;
@@ -189,7 +193,7 @@ impl Chase<'_> {
         let mut has: BTreeMap<EventId, Position> = lag.delivered.clone();
         let mut after = low;
         while after < top {
-            if self.is_out_of_time() {
+            if self.call.budget.is_spent(self.poller.clock.monotonic()) {
                 self.write(None, has, false, News::default()).await;
                 return Ok(());
             }
@@ -205,7 +209,7 @@ impl Chase<'_> {
                     self.write(None, has, false, news).await;
                     return Ok(());
                 }
-                self.clean_up(&settled, &page).await;
+                self.clean_up(&settled, &page, Vec::new()).await;
             }
             match last {
                 Some(last) if !end && cut.is_empty() => after = Some(last),
@@ -234,7 +238,7 @@ impl Chase<'_> {
     }
 
     async fn send(&self, page: &Page, types: &Types) -> Settled {
-        let dispatch = Dispatch::of(self.poller, self.call, self.lease, &self.document);
+        let dispatch = Dispatch::of(self.poller, self.call, self.lease);
         let state = self.document.sink(self.name());
         let ids = page.events().iter().map(|event| event.id).collect();
         let before = state
@@ -289,13 +293,14 @@ impl Chase<'_> {
         self.document = self.lease.catch_up(step).await;
     }
 
-    /// An outbox waits for the slowest.
-    async fn clean_up(&mut self, settled: &Settled, page: &Page) {
+    /// An outbox waits for the slowest. `had`: what the sink has got before.
+    async fn clean_up(&mut self, settled: &Settled, page: &Page, had: Vec<Position>) {
         let name = self.name();
         let others = self.document.sinks.iter();
         let mut others = others.filter(|(other, sink)| *other != name && sink.lag.is_some());
         if others.next().is_none() && self.poller.source.cleans_up() {
-            let clean = all_but(page, &settled.stay());
+            let mut clean = all_but(page, &settled.stay());
+            clean.extend(had);
             let left = clean_up(self.poller, clean, &self.call.budget).await;
             self.progress.tally.left_behind += left;
         }

@@ -16,7 +16,7 @@ use crate::model::policy::CommitPolicy;
 use crate::model::position::Scalar;
 use crate::model::quarantine::Case;
 use crate::model::sinks::{Lag, News, SinkNews};
-use crate::model::state::StateDocument;
+use crate::model::state::{CursorMark, StateDocument};
 use crate::sink::{DeliveryFailure, FailureKind, Outlet};
 
 /// The sink that stood in the way, and why.
@@ -191,6 +191,11 @@ pub(super) async fn settle(
         failure: handed.counted(batch, before.as_ref(), dispatch),
         falls_behind: None,
         limit: handed.limit,
+        rows: handed
+            .fates
+            .iter()
+            .filter(|fate| **fate != Fate::Pending)
+            .count() as u64,
         set_aside: u32::try_from(aside.len()).unwrap_or(u32::MAX),
     };
     Settled {
@@ -200,16 +205,20 @@ pub(super) async fn settle(
     }
 }
 
-/// An event that comes again takes the later ones of its key with it: they would be overtaken.
+/// An event that comes again, or was sent again, takes the later ones of its key with it: they would be
+/// overtaken.
 fn keep_order(page: &Page, handed: &mut Handed) {
-    if handed.is_settled() {
+    if handed.is_settled() && handed.resent.is_empty() {
         return;
     }
     let mut behind: BTreeSet<&[Scalar]> = BTreeSet::new();
-    for (event, fate) in page.events().iter().zip(&mut handed.fates) {
+    for (at, (event, fate)) in page.events().iter().zip(&mut handed.fates).enumerate() {
         let key = event.position.key();
         match fate {
             Fate::Pending => {
+                behind.insert(key);
+            }
+            Fate::Taken if handed.resent.contains(&at) => {
                 behind.insert(key);
             }
             Fate::Taken if behind.contains(key) => *fate = Fate::Pending,
@@ -277,11 +286,16 @@ impl Round<'_> {
         let taken = taken.map(|at| (events[at].id, events[at].position.clone()));
         let delivered = self.document.delivered.clone().into_iter().chain(taken);
         let now = self.dispatch.poller.clock.now();
-        Lag::new(
-            self.document.checkpoint.cursor.clone(),
-            delivered.collect(),
-            now,
-        )
+        Lag::new(self.checkpoint(), delivered.collect(), now)
+    }
+
+    /// A document of another writer does not say of which type its place is.
+    fn checkpoint(&self) -> Option<CursorMark> {
+        let mark = self.document.checkpoint.cursor.as_ref()?;
+        let first = self.page.events().first()?;
+        let typed = mark.position.typed_like(&first.position);
+        let place = typed.unwrap_or_else(|| mark.position.clone());
+        Some(CursorMark::new(place, &mark.key_columns))
     }
 
     fn blocked(&self, done: &[bool], news: &News) -> Option<NotDelivered> {

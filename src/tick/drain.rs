@@ -65,7 +65,7 @@ pub(super) async fn drain(
                 unsent,
                 ..
             } = &mut work;
-            let dispatch = Dispatch::of(poller, call, &lease, &document);
+            let dispatch = Dispatch::of(poller, call, &lease);
             let batch = encode(dispatch, &document, unsent, call);
             let read_ahead = async {
                 let next = read_after(poller, &document, sweep, memory, unsent, budget);
@@ -116,7 +116,8 @@ pub(super) async fn drain(
                 let cleaned = all_but(&unsent.page, &aside);
                 progress.tally.left_behind += clean_up(poller, cleaned, budget).await;
             }
-            work.unsent = match (outcome, next?) {
+            let next = or_release(&lease, next).await?;
+            work.unsent = match (outcome, next) {
                 (None, Next::Rows(next)) if document.status == Status::Active => *next,
                 (None, _) => {
                     lease.release().await;
@@ -182,23 +183,26 @@ async fn stop_at(
         blocked,
     } = part;
     let paused = news.gone.is_some();
+    // Who is behind may be one of those that it takes.
+    let also_behind = !paused && catch_up::is_due(poller, document);
+    let then = match also_behind {
+        true => Then::Renew {
+            ttl: poller.lease.ttl,
+        },
+        false => Then::Release,
+    };
     let events = || unsent.page.events().iter().zip(&done);
     let taken = || events().filter(|(_, done)| **done).map(|(event, _)| event);
-    if let Some(receipt) = receipt {
-        pass_part(
-            &mut sweep,
-            &unsent,
-            events().take_while(|(_, done)| **done).count(),
-        );
+    let document = if let Some(receipt) = receipt {
+        let first = events().take_while(|(_, done)| **done).count();
+        pass_part(&mut sweep, &unsent, first);
         let remembering = what_to_remember(poller, document, &sweep, taken()).await;
         let Remembering { moved, .. } = match or_release(lease, remembering).await {
             Ok(remembering) => remembering,
             Err(error) => return error,
         };
         let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
-        let document = lease
-            .commit(receipt, moved, seen, news, Then::Release)
-            .await;
+        let document = lease.commit(receipt, moved, seen, news, then).await;
         progress.tally.quarantined += aside.len() as u64;
         progress.committed(&document, &sweep, &batch, taken().count());
         if poller.source.cleans_up() && !document.is_anybody_behind() {
@@ -207,8 +211,14 @@ async fn stop_at(
             let clean = all_but(&unsent.page, &stay);
             progress.tally.left_behind += clean_up(poller, clean, &call.budget).await;
         }
+        document
     } else {
-        lease.record_failure(news).await;
+        lease.record_failure(news, then).await
+    };
+    if also_behind {
+        let document = catch_up::all(poller, call, lease, document, progress).await;
+        lease.release().await;
+        progress.behind = Behind::all(&document);
     }
     let Some(NotDelivered {
         sink,
@@ -254,17 +264,39 @@ fn pass(sweep: &mut Sweep, unsent: &Unsent, next: &Result<Next, TickError>) {
     }
 }
 
-/// Of the page, only the first events count.
+/// Only the first events count. Of the page in which they end, only what is before.
 fn pass_part(sweep: &mut Sweep, unsent: &Unsent, first: usize) {
-    let Some((page, before)) = unsent.seen.split_last() else {
+    let events = unsent.page.events();
+    let first = first_of_its_place(&unsent.page, first);
+    let Some(pending) = events.get(first).map(|event| &event.position) else {
         return;
     };
-    before.iter().for_each(|seen| sweep.pass(seen));
-    if first > 0 {
-        let events = unsent.page.events()[..first].iter();
-        let part = sweep.see_again(page, events.map(|event| &event.position));
-        sweep.pass(&part);
+    for seen in &unsent.seen {
+        if seen.last.as_ref().is_none_or(|last| last < pending) {
+            sweep.pass(seen);
+            continue;
+        }
+        let places = events[..first].iter().map(|event| &event.position);
+        let places: Vec<_> = places
+            .filter(|place| Some(*place) >= seen.first.as_ref())
+            .collect();
+        if !places.is_empty() {
+            let part = sweep.see_again(seen, places);
+            sweep.pass(&part);
+        }
+        return;
     }
+}
+
+/// A row and its tombstone may be at one place: who goes on behind it would pass over the other.
+pub(super) fn first_of_its_place(page: &Page, at: usize) -> usize {
+    let events = page.events();
+    let place = |at: usize| events.get(at).map(|event| &event.position);
+    let mut first = at;
+    while first > 0 && place(first - 1) == place(at) {
+        first -= 1;
+    }
+    first
 }
 
 /// The places of a page, without those of some of its events.

@@ -15,7 +15,6 @@ use crate::model::envelope::Batch;
 use crate::model::page::EventId;
 use crate::model::policy::Poisoned;
 use crate::model::sinks::{Attempt, Failure, SinkState, SizeLimit};
-use crate::model::state::StateDocument;
 use crate::sink::{DeliveryFailure, FailureKind, Sink, Stance, Unaccepted, Verdict};
 
 /// What a sink has done about an event.
@@ -36,9 +35,12 @@ pub(super) struct Handed {
     /// Why some are pending.
     pub(super) failure: Option<DeliveryFailure>,
     pub(super) limit: Option<SizeLimit>,
+    /// Sent again after others of the batch were taken.
+    pub(super) resent: Vec<usize>,
     named: Vec<EventId>,
     /// The receiver has said that it does not take it.
     rejected: bool,
+    searched: bool,
 }
 
 /// All that a delivery needs beside the batch.
@@ -47,24 +49,16 @@ pub(super) struct Dispatch<'a> {
     pub(super) poller: &'a Poller,
     pub(super) fences: &'a Fences,
     pub(super) budget: &'a Budget,
-    /// Rows that the poller has delivered so far.
-    pub(super) rows: u64,
     /// The host repeats a tick that has just failed.
     pub(super) repeated: bool,
 }
 
 impl<'a> Dispatch<'a> {
-    pub(super) fn of(
-        poller: &'a Poller,
-        call: &'a Call,
-        lease: &'a Lease,
-        document: &StateDocument,
-    ) -> Self {
+    pub(super) fn of(poller: &'a Poller, call: &'a Call, lease: &'a Lease) -> Self {
         Self {
             poller,
             fences: lease.fences(),
             budget: &call.budget,
-            rows: document.counters.rows,
             repeated: call.repeated,
         }
     }
@@ -111,6 +105,8 @@ impl Handed {
             rejected: self.rejected,
             not_before: failure.not_before,
             named: self.named.clone(),
+            took_others: self.fates.contains(&Fate::Taken),
+            searched: self.searched,
             repeated: dispatch.repeated,
         };
         let now = dispatch.poller.clock.now();
@@ -136,6 +132,8 @@ struct Work<'a> {
     dispatch: Dispatch<'a>,
     sink: &'a dyn Sink,
     before: Option<&'a Failure>,
+    /// While one of these events failed, it took others.
+    took_others_before: bool,
     batch: &'a Batch,
     /// The same event has failed often enough: look for the row that is to blame.
     isolating: bool,
@@ -144,6 +142,7 @@ struct Work<'a> {
     todo: VecDeque<Range<usize>>,
     fates: Vec<Fate>,
     suspects: BTreeMap<usize, Suspect>,
+    resent: Vec<usize>,
     named: Vec<EventId>,
     limit: Option<SizeLimit>,
     failure: Option<DeliveryFailure>,
@@ -155,6 +154,18 @@ struct Suspect {
     reason: String,
     /// By a failure of the receiver, not by its word: it is asked once more.
     broken: bool,
+    /// The reason is the receiver's, who may say anything in it: it is kept, and not logged (S7).
+    own_words: bool,
+}
+
+impl Suspect {
+    /// For logs and documents.
+    fn said(&self, id: EventId) -> String {
+        match self.own_words {
+            true => format!("it does not take event {id}"),
+            false => self.reason.clone(),
+        }
+    }
 }
 
 impl<'a> Work<'a> {
@@ -167,20 +178,21 @@ impl<'a> Work<'a> {
         let poison = dispatch.poller.poison;
         let ids: BTreeSet<_> = batch.event_ids.iter().copied().collect();
         let before = state.failure.as_ref();
-        let rejections = before
-            .filter(|before| before.concerns(&ids))
-            .map_or(0, |before| before.rejections);
+        let same = before.filter(|before| before.concerns(&ids));
+        let rejections = same.map_or(0, |same| same.rejections);
         let limit = state.largest(dispatch.poller.clock.now());
         Self {
             isolating: !dispatch.repeated && rejections + 1 >= poison.attempts,
-            room: state.room_aside(poison.most, dispatch.rows),
-            todo: pieces(batch, limit).into(),
+            room: state.room_aside(poison.most, batch.len()),
+            todo: pieces(batch, limit, dispatch.poller.batch.max_rows.get()).into(),
             fates: vec![Fate::Pending; batch.len()],
             suspects: BTreeMap::new(),
+            resent: Vec::new(),
             named: Vec::new(),
             limit: None,
             failure: None,
             rejected: false,
+            took_others_before: same.is_some_and(|same| same.took_others),
             dispatch,
             sink,
             before,
@@ -234,6 +246,7 @@ impl<'a> Work<'a> {
             let suspect = Suspect {
                 broken: failure.kind == FailureKind::Broken,
                 reason: failure.reason,
+                own_words: false,
             };
             self.suspects.insert(range.start, suspect);
         }
@@ -261,10 +274,12 @@ impl<'a> Work<'a> {
             let reason = named
                 .pop_first()
                 .map_or_else(String::new, |(_, event)| event.reason);
-            let reason = format!("it takes none of {} events: {reason}", range.len());
+            tracing::debug!(sink = self.sink.name(), "{reason}");
+            let reason = format!("it names all of {} events as not taken", range.len());
             let failure = DeliveryFailure::new(FailureKind::Rejected, reason);
             return self.take_failure(range, failure);
         }
+        let alone = range.len() == 1 && self.isolating;
         for at in range {
             let id = self.batch.event_ids[at];
             let Some(event) = named.remove(&id) else {
@@ -275,10 +290,11 @@ impl<'a> Work<'a> {
             };
             let times = self.times_named(&id) + 1;
             self.named.push(id);
-            if event.stance == Stance::Never || times >= poison.attempts {
+            if event.stance == Stance::Never || times >= poison.attempts || alone {
                 let suspect = Suspect {
                     reason: event.reason,
                     broken: false,
+                    own_words: true,
                 };
                 self.suspects.insert(at, suspect);
             }
@@ -287,7 +303,12 @@ impl<'a> Work<'a> {
 
     /// Whether the rows or the receiver are to blame.
     async fn judge_suspects(&mut self) {
-        if self.suspects.is_empty() || self.failure.is_some() {
+        if self.failure.is_some() {
+            // It ended before it was done. Whoever was rejected by its word is judged all the same.
+            self.suspects.retain(|_, suspect| !suspect.broken);
+            if self.suspects.len() <= self.room && self.takes_others() {
+                self.convict();
+            }
             return;
         }
         self.ask_once_more().await;
@@ -302,24 +323,31 @@ impl<'a> Work<'a> {
                 self.dispatch.poller.poison.most
             )
         } else {
-            for (at, Suspect { reason, .. }) in std::mem::take(&mut self.suspects) {
-                self.fates[at] = Fate::Bad { reason };
-            }
-            return;
+            return self.convict();
         };
-        let (_, first) = self.suspects.first_key_value().expect("there is one");
+        let (at, first) = self.suspects.first_key_value().expect("there is one");
         let reason = format!(
             "{}; {blame}, so this is taken for the receiver's fault and nothing was set aside",
-            first.reason
+            first.said(self.batch.event_ids[*at])
         );
         self.failure = Some(DeliveryFailure::new(FailureKind::Rejected, reason));
     }
 
-    /// Only a receiver that takes other rows shows that a row is to blame: now, or when it named it first.
+    fn convict(&mut self) {
+        for (at, Suspect { reason, .. }) in std::mem::take(&mut self.suspects) {
+            self.fates[at] = Fate::Bad { reason };
+        }
+    }
+
+    /// Only a receiver that takes other rows shows that a row is to blame: now, or, where it has rejected
+    /// the row by its word, when it did so before.
     fn takes_others(&self) -> bool {
-        let mut suspects = self.suspects.keys();
+        let mut suspects = self.suspects.iter();
         let named_before = |at: &usize| self.times_named(&self.batch.event_ids[*at]) > 0;
-        self.fates.contains(&Fate::Taken) || suspects.all(named_before)
+        let shown_before = |(at, suspect): (&usize, &Suspect)| {
+            !suspect.broken && (self.took_others_before || named_before(at))
+        };
+        self.fates.contains(&Fate::Taken) || suspects.all(shown_before)
     }
 
     fn times_named(&self, id: &EventId) -> u32 {
@@ -347,6 +375,7 @@ impl<'a> Work<'a> {
                 Verdict::Acknowledged => {
                     self.suspects.remove(&at);
                     self.fates[at] = Fate::Taken;
+                    self.resent.push(at);
                 }
                 Verdict::Failed(failure) if failure.kind == FailureKind::Passing => {
                     self.failure = Some(failure);
@@ -358,8 +387,13 @@ impl<'a> Work<'a> {
         if !still_broken {
             return;
         }
-        if let Verdict::Failed(failure) = self.send(witness..witness + 1).await {
-            self.failure = Some(failure);
+        match self.send(witness..witness + 1).await {
+            Verdict::Acknowledged => {}
+            Verdict::Failed(failure) => self.failure = Some(failure),
+            Verdict::Partly(_) => {
+                let reason = "it does not take again what it has just taken";
+                self.failure = Some(DeliveryFailure::new(FailureKind::Passing, reason));
+            }
         }
     }
 
@@ -395,10 +429,10 @@ impl<'a> Work<'a> {
         let mut named = std::mem::take(&mut self.named);
         named.retain(|id| takes_others || self.times_named(id) > 0);
         // Named by the receiver, or the one that nothing passes.
-        let suspected = self.suspects.into_values().next();
+        let suspected = self.suspects.into_iter().next();
         let failure = self.failure.or_else(|| {
             let reason = match suspected {
-                Some(suspect) => suspect.reason,
+                Some((at, suspect)) => suspect.said(self.batch.event_ids[at]),
                 None => format!("it does not take {} event(s) yet", named.len()),
             };
             pending.then(|| DeliveryFailure::new(FailureKind::Rejected, reason))
@@ -407,21 +441,23 @@ impl<'a> Work<'a> {
             fates: self.fates,
             failure,
             limit: self.limit,
+            resent: self.resent,
             named,
             rejected: self.rejected,
+            searched: self.isolating,
         }
     }
 }
 
-/// In pieces of at most so many bytes of events; one that is larger goes alone.
-fn pieces(batch: &Batch, largest: Option<u64>) -> Vec<Range<usize>> {
+/// In pieces of at most so many events and bytes of them; one that is larger goes alone.
+fn pieces(batch: &Batch, largest: Option<u64>, most: usize) -> Vec<Range<usize>> {
     let largest = largest.unwrap_or(u64::MAX);
     let mut pieces: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
     for (at, event) in batch.events_json().enumerate() {
         bytes += event.len() as u64;
         match pieces.last_mut() {
-            Some(piece) if bytes <= largest => piece.end = at + 1,
+            Some(piece) if bytes <= largest && piece.len() < most => piece.end = at + 1,
             _ => {
                 bytes = event.len() as u64;
                 pieces.push(at..at + 1);

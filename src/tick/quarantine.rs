@@ -15,6 +15,7 @@ use super::memory::tried;
 use super::report::{Outcome, TickError};
 use super::{Poller, reason_to_stop};
 use crate::model::page::PageWriter;
+use crate::model::position::Position;
 use crate::model::quarantine::Case;
 use crate::model::transitions::{Operator, Order};
 use crate::sink::{DeliveryFailure, FailureKind, QueueSink, Verdict};
@@ -247,7 +248,9 @@ impl Poller {
                 .events()
                 .iter()
                 .any(|event| Some(event.id) == case.id());
-            if !same {
+            // Messages of an outbox do not change; one that is gone was cleaned up.
+            let cleaned_up = found.page.is_empty() && self.source.cleans_up();
+            if !same && !cleaned_up {
                 let key = marker(&kept.key)?;
                 let body = Bytes::from_static(b"{}");
                 tried(self, &key, || self.objects.put(&key, body.clone())).await?;
@@ -262,7 +265,7 @@ impl Poller {
         match sent {
             Ok(Verdict::Acknowledged) => {
                 self.remove(kept).await?;
-                if self.source.cleans_up() {
+                if self.source.cleans_up() && self.is_done_with(&position, case).await? {
                     clean_up(self, vec![position], budget).await;
                 }
                 Ok(Redriven::Delivered)
@@ -276,6 +279,22 @@ impl Poller {
             Ok(Verdict::Failed(failure)) => failed(failure.reason),
             Err(_) => failed("no answer in time".to_owned()),
         }
+    }
+
+    /// Nobody else needs the row: the checkpoint has passed it, no sink is behind, and no other sink has
+    /// it in quarantine.
+    async fn is_done_with(&self, position: &Position, case: &Case) -> Result<bool, TickError> {
+        let Some(standing) = load_document(self).await? else {
+            return Ok(false);
+        };
+        let document = standing.document;
+        if document.is_anybody_behind() || Some(position) > document.position() {
+            return Ok(false);
+        }
+        let others = self.quarantined().await?.rows;
+        Ok(others
+            .iter()
+            .all(|other| other.case.event_id != case.event_id))
     }
 
     /// The marker goes last: without its case it means nothing.

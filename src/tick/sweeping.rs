@@ -18,6 +18,9 @@ use crate::model::transitions::{Operator, Order};
 use crate::source::{ReadPage, SourceError, Types};
 use crate::tick::operate::Otherwise;
 
+/// Pages that are read on top of one that was delivered for the most part.
+const MOST_MORE: u32 = 8;
+
 /// Rows to deliver next.
 #[derive(Debug)]
 pub(super) struct Unsent {
@@ -208,7 +211,8 @@ pub(super) async fn read_after(
     }
 }
 
-/// The next rows that were not delivered already.
+/// The next rows that were not delivered already. Where most of what is read was, more is read: rows
+/// that come again and again would otherwise be alone in their batch, with nobody behind them.
 pub(super) async fn read_behind(
     poller: &Poller,
     document: &StateDocument,
@@ -217,9 +221,13 @@ pub(super) async fn read_behind(
     after: Option<&Position>,
     budget: &Budget,
 ) -> Result<Next, TickError> {
+    let (max_rows, max_bytes) = (poller.batch.max_rows.get(), poller.batch.max_bytes.get());
     let mut after = after.cloned();
     let mut passed = Vec::new();
+    let mut found: Option<Unsent> = None;
+    let mut more = MOST_MORE;
     loop {
+        let read = read_page(poller, after.as_ref(), budget).await;
         let ReadPage {
             mut page,
             end,
@@ -227,31 +235,86 @@ pub(super) async fn read_behind(
             schema,
             server,
             survey,
-        } = read_page(poller, after.as_ref(), budget).await?;
+        } = match (read, found) {
+            (Ok(read), None) => {
+                found = None;
+                read
+            }
+            (Ok(read), Some(unsent)) if read.schema.hash() == unsent.schema.hash() => {
+                found = Some(unsent);
+                read
+            }
+            // What there is goes out first.
+            (_, Some(unsent)) => return Ok(Next::Rows(Box::new(unsent))),
+            (Err(error), None) => return Err(error.into()),
+        };
         refuse_another_server(poller, document, server.as_deref())?;
         refuse_another_order(poller, document, &schema)?;
         refuse_other_evidence(sweep, &survey)?;
         let held = hold_back(poller, document, sweep, &mut page, &survey, budget).await?;
         let places = page.events().iter().map(|event| &event.position);
         let seen = sweep.see(places, end || held != Held::default(), survey);
-        let (end, last) = (seen.end, seen.last.clone());
+        let (end, last, read) = (seen.end, seen.last.clone(), page.len());
         passed.push(seen);
         let page = page.without(|id| memory.has(id));
-        if !page.is_empty() {
-            return Ok(Next::Rows(Box::new(Unsent {
-                page,
-                seen: passed,
-                types,
-                schema,
-                server,
-                held,
-            })));
+        let is_thin = page.len() < read / 2;
+        let survey_of = passed.last().cloned();
+        match &mut found {
+            None if page.is_empty() => {}
+            None => {
+                found = Some(Unsent {
+                    page,
+                    seen: std::mem::take(&mut passed),
+                    types,
+                    schema,
+                    server,
+                    held,
+                });
+            }
+            Some(unsent) => match unsent.page.append(page, max_rows, max_bytes) {
+                Ok(()) => {
+                    unsent.seen.append(&mut passed);
+                    unsent.held = held;
+                    more -= 1;
+                }
+                Err(other) if is_alone(document, unsent) => {
+                    // One row beside it, to show whether the receiver takes any.
+                    let witness = other.first();
+                    let place = witness.last_position().cloned();
+                    if let (Some(place), Some(seen)) = (place, survey_of) {
+                        unsent.page.join(witness);
+                        unsent.seen.push(sweep.see_again(&seen, [&place]));
+                    }
+                    return Ok(Next::Rows(Box::new(found.expect("it is there"))));
+                }
+                Err(_) => more = 0,
+            },
         }
-        match last {
-            Some(last) if !end => after = Some(last),
-            _ => return Ok(Next::End { seen: passed, held }),
+        let goes_on = last.filter(|_| !end);
+        match (found, goes_on) {
+            (Some(unsent), Some(last)) if more > 0 && (is_thin || is_alone(document, &unsent)) => {
+                found = Some(unsent);
+                after = Some(last);
+            }
+            (Some(unsent), _) => return Ok(Next::Rows(Box::new(unsent))),
+            (None, Some(last)) => {
+                found = None;
+                after = Some(last);
+            }
+            (None, None) => return Ok(Next::End { seen: passed, held }),
         }
     }
+}
+
+/// A row that has failed before, with nobody beside it who could show whose fault that is.
+fn is_alone(document: &StateDocument, unsent: &Unsent) -> bool {
+    let [event] = unsent.page.events() else {
+        return false;
+    };
+    let ids = [event.id].into();
+    document
+        .failures()
+        .any(|(_, failure)| failure.concerns(&ids))
 }
 
 /// Rights may change between the look and a page. A page that nobody has surveyed would count as one

@@ -42,13 +42,16 @@ fn rows(rows: impl IntoIterator<Item = i64>) -> BTreeSet<i64> {
 
 /// Ticks until one ends well, far enough apart; how many that took.
 async fn ticks_until_done(world: &World, most: usize) -> usize {
+    let mut said = Vec::new();
     for tick in 1..=most {
-        if world.tick().await.result.is_ok() {
+        let report = world.tick().await;
+        said.push(report.sentence());
+        if report.result.is_ok() {
             return tick;
         }
         sleep(Duration::from_secs(301)).await;
     }
-    panic!("it did not end well in {most} ticks");
+    panic!("it did not end well in {most} ticks: {said:#?}");
 }
 
 fn world(n: i64, max_rows: usize) -> World {
@@ -399,4 +402,95 @@ async fn every_attempt_carries_a_greater_fence_than_the_one_before() {
         .map(|attempt| attempt.fence)
         .collect();
     assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_left_over_is_not_alone_for_ever() {
+    // The search was cut short when all good rows of the page were through: what is left of it is one
+    // bad row, and the good ones that show whose fault it is are beyond the page.
+    let world = world(4, 4);
+    world.hook().is(Temper::At(FailureKind::Broken, rows([2])));
+    for _ in 0..4 {
+        failed(world.tick().await);
+        sleep(Duration::from_secs(301)).await;
+    }
+    let [no, yes] = [Reply::Fail(FailureKind::Broken), Reply::Acknowledge];
+    // All, 1 and 2, 1, 2, 3 and 4, 2 once more; then the one that is to show that it lives.
+    world
+        .hook()
+        .will([no.clone(), no.clone(), yes.clone(), no.clone(), yes, no]);
+    world.hook().will([Reply::Refuse]);
+    failed(world.tick().await);
+    assert_eq!(aside(&world).await, []);
+    world.insert(5..=20);
+    sleep(Duration::from_secs(301)).await;
+    ticks_until_done(&world, 2).await;
+    assert_eq!(rows_aside(&world).await, [2]);
+    assert_eq!(world.checkpoint(), 20);
+    assert_eq!(
+        rows(world.hook().stored()),
+        rows(5..=20),
+        "what it took by the script is not sent again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_row_in_a_batch_of_one_is_set_aside_once_another_row_shows_whose_fault_it_is() {
+    for kind in [
+        FailureKind::Rejected,
+        FailureKind::Broken,
+        FailureKind::TooLarge,
+    ] {
+        let world = world(5, 1);
+        world.hook().is(Temper::At(kind, rows([2])));
+        ticks_until_done(&world, 9).await;
+        assert_eq!(rows_aside(&world).await, [2], "{kind:?}");
+        assert_eq!(rows(world.hook().stored()), rows([1, 3, 4, 5]), "{kind:?}");
+        assert_eq!(world.checkpoint(), 5);
+        let most = world
+            .hook()
+            .attempts()
+            .iter()
+            .map(|attempt| attempt.rows.len())
+            .max();
+        assert_eq!(most, Some(1), "no batch is larger than it may be");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_receiver_has_named_is_counted_over_a_failure_in_between() {
+    let world = world(6, 6);
+    world.hook().is(Temper::Names(rows([1]), false));
+    failed(world.tick().await);
+    world.hook().will([Reply::Refuse]);
+    failed(world.tick().await);
+    ticks_until_done(&world, 9).await;
+    assert_eq!(rows_aside(&world).await, [1]);
+    assert_eq!(world.hook().stored(), [2, 3, 4, 5, 6]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_search_that_is_cut_short_by_an_outage_still_knows_who_was_rejected() {
+    let world = world(8, 8);
+    world
+        .hook()
+        .is(Temper::At(FailureKind::Rejected, rows([1])));
+    for _ in 0..4 {
+        failed(world.tick().await);
+        sleep(Duration::from_secs(301)).await;
+    }
+    // All, the first half, a quarter, row 1, row 2; then nobody answers.
+    let [no, yes] = [Reply::Fail(FailureKind::Rejected), Reply::Acknowledge];
+    world
+        .hook()
+        .will([no.clone(), no.clone(), no.clone(), no, yes, Reply::Refuse]);
+    failed(world.tick().await);
+    assert_eq!(
+        rows_aside(&world).await,
+        [1],
+        "by its own word, while it took another"
+    );
+    ticks_until_done(&world, 2).await;
+    assert_eq!(rows(world.hook().stored()), rows(3..=8));
+    assert_eq!(world.checkpoint(), 8);
 }

@@ -253,3 +253,80 @@ async fn a_sink_that_must_be_waited_for_now_catches_up_first() {
     assert_eq!(done(world.tick().await), Outcome::Drained);
     assert_eq!(audit(&world).stored(), [1, 2, 3, 4, 5]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_is_behind_is_caught_up_although_the_others_are_blocked() {
+    let mut world = world(4, 2);
+    world.sinks.push(Arc::new(Receiver::new("third")));
+    world.commit = CommitPolicy::Quorum(NonZeroUsize::new(2).unwrap());
+    world.hook().is(Temper::Always(FailureKind::Passing));
+    assert_eq!(done(world.tick().await), Outcome::Drained);
+    world.hook().is(Temper::Kind);
+    audit(&world).is(Temper::Always(FailureKind::Passing));
+    world.insert([5]);
+    later().await;
+    failed(world.tick().await);
+    assert_eq!(
+        rows(world.hook().stored()),
+        rows(1..=4),
+        "it has caught up meanwhile"
+    );
+    later().await;
+    assert_eq!(
+        done(world.tick().await),
+        Outcome::Drained,
+        "two of three are a quorum"
+    );
+    assert_eq!(world.checkpoint(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_sink_gets_what_was_delivered_above_the_checkpoint_too() {
+    let mut world = world(6, 6);
+    world.hook().is(Temper::Names(rows([3]), false));
+    failed(world.tick().await);
+    assert_eq!(world.checkpoint(), 2);
+    world.hook().is(Temper::Kind);
+    world.sinks.push(Arc::new(Receiver::new("archive")));
+    world.optional.insert("archive".to_owned());
+    let poller = world.poller("app/one");
+    let by = dbtick::model::transitions::Operator {
+        who: "ada".to_owned(),
+        why: "one more".to_owned(),
+        id: "1".to_owned(),
+    };
+    let order = |evidence| Order::Adopt {
+        source: poller.identity(),
+        schema: None,
+        sinks: poller.sink_names(),
+        evidence,
+    };
+    let otherwise = dbtick::tick::operate::Otherwise::Refuse;
+    poller.operate(&by, otherwise, order).await.unwrap();
+    for _ in 0..3 {
+        world.tick().await.result.unwrap();
+        later().await;
+    }
+    assert_eq!(
+        rows(world.sinks[2].stored()),
+        rows(3..=6),
+        "all from the checkpoint on"
+    );
+    assert!(!world.document().is_anybody_behind());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_is_behind_may_set_ten_of_each_thousand_of_its_own_rows_aside() {
+    let world = world(3000, 500);
+    let bad: Vec<i64> = (0..24).map(|n| n * 125 + 7).collect();
+    audit(&world).is(Temper::Always(FailureKind::Passing));
+    assert_eq!(done(world.tick().await), Outcome::Drained);
+    audit(&world).is(Temper::Names(rows(bad.clone()), true));
+    for _ in 0..6 {
+        later().await;
+        world.tick().await.result.unwrap();
+    }
+    assert_eq!(world.document().counters.quarantined, 24);
+    assert!(!world.document().is_anybody_behind());
+    assert_eq!(audit(&world).stored().len(), 3000 - 24);
+}

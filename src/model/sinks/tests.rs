@@ -28,6 +28,8 @@ fn attempt(pending: &BTreeSet<EventId>) -> Attempt<'_> {
         rejected: false,
         not_before: None,
         named: Vec::new(),
+        took_others: false,
+        searched: false,
         repeated: false,
     }
 }
@@ -103,24 +105,29 @@ fn a_wait_is_the_receivers_or_ours_whichever_is_longer() {
 #[test]
 fn rows_that_were_set_aside_count_among_the_last_thousand() {
     let mut sinks = Sinks::new();
-    let aside = |set_aside| News {
-        sinks: [(
-            "hook".to_owned(),
-            SinkNews {
-                set_aside,
-                ..SinkNews::default()
-            },
-        )]
-        .into(),
-        gone: None,
+    let mut aside = |rows, set_aside| {
+        let news = SinkNews {
+            rows,
+            set_aside,
+            ..SinkNews::default()
+        };
+        let news = News {
+            sinks: [("hook".to_owned(), news)].into(),
+            gone: None,
+        };
+        note(&mut sinks, &news);
+        sinks["hook"].clone()
     };
-    note(&mut sinks, &aside(7), 100);
-    assert_eq!(sinks["hook"].room_aside(10, 100), 3);
-    note(&mut sinks, &aside(2), 900);
-    assert_eq!(sinks["hook"].room_aside(10, 1099), 1);
-    assert_eq!(sinks["hook"].room_aside(10, 1100), 8);
-    note(&mut sinks, &aside(0), 3000);
-    assert_eq!(sinks["hook"].set_aside, [0; 0], "what is old is forgotten");
+    assert_eq!(aside(100, 7).room_aside(10, 0), 3);
+    assert_eq!(aside(800, 2).room_aside(10, 0), 1);
+    assert_eq!(aside(199, 0).room_aside(10, 0), 1);
+    assert_eq!(
+        aside(0, 0).room_aside(10, 1),
+        8,
+        "with the batch that is on its way"
+    );
+    assert_eq!(aside(1, 0).room_aside(10, 0), 8);
+    assert_eq!(aside(2000, 0).set_aside, [0; 0], "what is old is forgotten");
 }
 
 #[test]

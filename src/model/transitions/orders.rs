@@ -10,7 +10,7 @@ use crate::model::history::short;
 use crate::model::late::Epoch;
 use crate::model::lease::AgeEvidence;
 use crate::model::schema::Schema;
-use crate::model::sinks;
+use crate::model::sinks::{self, Lag};
 use crate::model::state::{AuditEntry, CursorMark, StateDocument, Status};
 
 /// Older entries of the audit trail are dropped beyond this.
@@ -186,6 +186,10 @@ fn reset(
     let mut next = begun_again(document, source, now);
     next.checkpoint.cursor.clone_from(to);
     sinks::begin_at(&mut next.sinks, to.as_ref().map(|to| &to.position));
+    // A place in another order is no place here.
+    if fits(document, source).is_err() {
+        next.sinks.values_mut().for_each(|sink| sink.lag = None);
+    }
     next.checkpoint.last_successful_batch_id = None;
     next.checkpoint.metadata.remove("row_count");
     // What the columns are is written down again by the next commit.
@@ -276,7 +280,10 @@ fn adopt(
     let mut next = document.clone();
     fence_off(&mut next);
     made_for(&mut next, source);
-    sinks::register(&mut next.sinks, configured);
+    let above = !document.delivered.is_empty() || !document.late.spilled.is_empty();
+    let behind =
+        above.then(|| Lag::new(document.checkpoint.cursor.clone(), Default::default(), now));
+    sinks::register(&mut next.sinks, configured, behind.as_ref());
     // Whichever server answers next is the one.
     next.server = None;
     next.late.fences.clear();

@@ -25,7 +25,7 @@ pub struct CatchUp {
 }
 
 pub(super) fn note(next: &mut StateDocument, news: &News, now: Timestamp) {
-    sinks::note(&mut next.sinks, news, next.counters.rows);
+    sinks::note(&mut next.sinks, news);
     let set_aside = news.sinks.values().map(|sink| u64::from(sink.set_aside));
     next.counters.quarantined += set_aside.sum::<u64>();
     if let Some(why) = &news.gone
@@ -43,7 +43,7 @@ pub(super) fn catch_up(next: &mut StateDocument, step: &CatchUp, now: Timestamp)
         if step.arrived {
             state.lag = None;
         } else if let Some(lag) = &mut state.lag {
-            lag.delivered.extend(step.delivered.clone());
+            lag.remember(&step.delivered);
             let to = step.to.as_ref();
             if let Some(to) = to.filter(|to| Some(&to.position) <= low.as_ref()) {
                 lag.delivered.retain(|_, place| *place > to.position);

@@ -151,6 +151,7 @@ fn failure() -> News {
         not_before: None,
         error: "500".to_owned(),
         named: BTreeMap::new(),
+        took_others: false,
     }))
 }
 
@@ -203,7 +204,10 @@ fn a_stale_holder_cannot_commit_heartbeat_release_or_record_a_failure() {
         commit_to(1, RENEW),
         Step::Heartbeat { ttl: TTL },
         Step::Release,
-        Step::RecordFailure(failure()),
+        Step::RecordFailure {
+            news: failure(),
+            then: Then::Release,
+        },
     ] {
         let refusal = refused(&second, &hold(stale.clone(), step), 30);
         assert_eq!(refusal, Refusal::LeaseLost { mine: 1 });
@@ -384,7 +388,13 @@ fn what_was_delivered_above_the_checkpoint_is_kept_until_it_is_covered() {
 #[test]
 fn a_failure_is_kept_until_a_commit_clears_it() {
     let claimed = next(&fresh(), &claim("a", 0), 0);
-    let record = hold(mark_of(&claimed, 1), Step::RecordFailure(failure()));
+    let record = hold(
+        mark_of(&claimed, 1),
+        Step::RecordFailure {
+            news: failure(),
+            then: Then::Release,
+        },
+    );
     let failed = next(&claimed, &record, 1);
     assert!(failed.failures().count() == 1 && failed.lease.held.is_none());
     let again = next(&failed, &claim("b", 2), 2);

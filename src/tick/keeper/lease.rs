@@ -123,8 +123,8 @@ impl Lease {
         self.request(Step::Settle { to, late }).await
     }
 
-    pub(in crate::tick) async fn record_failure(&self, news: News) {
-        self.request(Step::RecordFailure(news)).await;
+    pub(in crate::tick) async fn record_failure(&self, news: News, then: Then) -> StateDocument {
+        self.request(Step::RecordFailure { news, then }).await
     }
 
     /// A sink that is behind has come closer; the lease is kept.

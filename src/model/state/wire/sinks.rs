@@ -14,6 +14,8 @@ pub(super) struct WireSink {
     lag: Option<WireLag>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limit: Option<SizeLimit>,
+    #[serde(default)]
+    rows: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     set_aside: Vec<u64>,
 }
@@ -32,6 +34,7 @@ impl From<&SinkState> for WireSink {
             failure,
             lag,
             limit,
+            rows,
             set_aside,
         } = state;
         let lag = lag.as_ref().map(|lag| {
@@ -50,6 +53,7 @@ impl From<&SinkState> for WireSink {
             failure: failure.clone(),
             lag,
             limit: *limit,
+            rows: *rows,
             set_aside: set_aside.clone(),
         }
     }
@@ -70,6 +74,7 @@ impl WireSink {
             failure: self.failure,
             lag: lag.transpose()?,
             limit: self.limit,
+            rows: self.rows,
             set_aside: self.set_aside,
         })
     }
