@@ -86,6 +86,11 @@ fn shows(bug: Bug) -> Option<(Mode, &'static [&'static str])> {
         | Bug::PreparedForgotten
         | Bug::RowsInFlightIgnored
         | Bug::WindowTooShort => Some((Mode::Calm, &["I1", "I2"])),
+        Bug::QuarantineNotKept
+        | Bug::NamedCountedAsTaken
+        | Bug::TooLargeCountedAsTaken
+        | Bug::LagFailureCountedAsDone
+        | Bug::LagDropped => Some((Mode::Chaos, &["I1"])),
         Bug::IdsPerProcess => Some((Mode::Chaos, &["I12"])),
         Bug::LeaseExpiryIgnored | Bug::UnknownTrusted => None,
     }

@@ -59,9 +59,6 @@ pub struct Failure {
     /// Events that the receiver has named in partial answers, and how often.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub named: BTreeMap<String, u32>,
-    /// It took others while it did not take these: they are to blame, and not the receiver.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub took_others: bool,
 }
 
 /// Its own position and delivered set (E3). The position never goes beyond the checkpoint: a row that
@@ -295,8 +292,6 @@ pub struct Attempt<'a> {
     pub not_before: Option<Timestamp>,
     /// Those that the receiver has named this time.
     pub named: Vec<EventId>,
-    /// It took other events of the batch.
-    pub took_others: bool,
     /// Those that are left were looked at one by one: the search goes on with them.
     pub searched: bool,
     /// The host repeats a tick that has just failed: that is not another failure (D10).
@@ -313,7 +308,6 @@ impl Failure {
             rejected,
             not_before,
             named,
-            took_others,
             searched,
             repeated,
         } = attempt;
@@ -347,7 +341,6 @@ impl Failure {
             not_before: not_before.max(own_pause),
             error,
             named: counts,
-            took_others: took_others || same.is_some_and(|same| same.took_others),
         }
     }
 

@@ -22,7 +22,7 @@ use super::{Call, Poller, Progress};
 use crate::model::envelope::Batch;
 use crate::model::page::{EventId, Page};
 use crate::model::position::Position;
-use crate::model::sinks::{Lag, News};
+use crate::model::sinks::{Lag, News, SinkNews};
 use crate::model::state::{CursorMark, StateDocument};
 use crate::model::transitions::CatchUp;
 use crate::sink::{DeliveryFailure, FailureKind, Outlet};
@@ -172,8 +172,8 @@ impl Chase<'_> {
                 CursorMark::new(place, &self.poller.key_columns)
             }),
         };
-        self.write(to, taken(&settled, &page), false, self.news(&settled))
-            .await;
+        let news = self.told(Some(settled.news.clone()));
+        self.write(to, taken(&settled, &page), false, news).await;
         self.clean_up(&settled, &page, had).await;
         Ok(match first {
             None => Goes::On,
@@ -192,9 +192,11 @@ impl Chase<'_> {
         let top = inline.chain(spilled).max().cloned();
         let mut has: BTreeMap<EventId, Position> = lag.delivered.clone();
         let mut after = low;
+        // Written with the rows that it is about: nothing of it counts before that.
+        let mut learned: Option<SinkNews> = None;
         while after < top {
             if self.call.budget.is_spent(self.poller.clock.monotonic()) {
-                self.write(None, has, false, News::default()).await;
+                self.write(None, has, false, self.told(learned)).await;
                 return Ok(());
             }
             let (mut page, types, end) = self.read(after.as_ref()).await?;
@@ -204,9 +206,15 @@ impl Chase<'_> {
             if !page.is_empty() {
                 let settled = self.send(&page, &types).await;
                 has.extend(taken(&settled, &page));
-                let news = self.news(&settled);
+                let before = learned.unwrap_or_default();
+                learned = Some(SinkNews {
+                    rows: before.rows + settled.news.rows,
+                    set_aside: before.set_aside + settled.news.set_aside,
+                    limit: settled.news.limit.or(before.limit),
+                    ..settled.news.clone()
+                });
                 if first_pending(&settled, &page).is_some() {
-                    self.write(None, has, false, news).await;
+                    self.write(None, has, false, self.told(learned)).await;
                     return Ok(());
                 }
                 self.clean_up(&settled, &page, Vec::new()).await;
@@ -216,7 +224,8 @@ impl Chase<'_> {
                 _ => break,
             }
         }
-        self.write(None, BTreeMap::new(), true, News::default())
+        let all_is_well = Some(learned.unwrap_or_default());
+        self.write(None, BTreeMap::new(), true, self.told(all_is_well))
             .await;
         let sink = self.name();
         tracing::info!(poller = %self.poller.name, sink, "it has caught up");
@@ -238,7 +247,7 @@ impl Chase<'_> {
     }
 
     async fn send(&self, page: &Page, types: &Types) -> Settled {
-        let dispatch = Dispatch::of(self.poller, self.call, self.lease);
+        let dispatch = Dispatch::of(self.poller, self.call, self.lease, &self.document);
         let state = self.document.sink(self.name());
         let ids = page.events().iter().map(|event| event.id).collect();
         let before = state
@@ -264,10 +273,10 @@ impl Chase<'_> {
         .await
     }
 
-    fn news(&self, settled: &Settled) -> News {
-        let name = self.name().to_owned();
+    fn told(&self, news: Option<SinkNews>) -> News {
+        let news = news.map(|news| (self.name().to_owned(), news));
         News {
-            sinks: [(name, settled.news.clone())].into(),
+            sinks: news.into_iter().collect(),
             gone: None,
         }
     }
@@ -277,11 +286,8 @@ impl Chase<'_> {
         to: Option<CursorMark>,
         delivered: BTreeMap<EventId, Position>,
         arrived: bool,
-        mut news: News,
+        news: News,
     ) {
-        if arrived {
-            news.sinks.entry(self.name().to_owned()).or_default();
-        }
         let step = CatchUp {
             sink: self.name().to_owned(),
             to,

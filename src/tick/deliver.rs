@@ -255,13 +255,14 @@ impl Round<'_> {
 
     fn news(&self, done: &[bool]) -> News {
         let mut news = News::default();
-        for (
-            outlet,
-            Settled {
-                handed, news: own, ..
-            },
-        ) in &self.asked
-        {
+        for (outlet, settled) in &self.asked {
+            let Settled {
+                handed,
+                news: own,
+                aside,
+            } = settled;
+            // The others come again, and are counted then.
+            let passed = aside.iter().filter(|at| done[**at]).count();
             let left_out = (0..done.len()).any(|at| done[at] && handed.is_pending(at));
             let gone = handed
                 .failure
@@ -272,6 +273,7 @@ impl Round<'_> {
             }
             let sink = SinkNews {
                 falls_behind: left_out.then(|| self.lag(handed)),
+                set_aside: u32::try_from(passed).unwrap_or(u32::MAX),
                 ..own.clone()
             };
             news.sinks.insert(outlet.sink.name().to_owned(), sink);

@@ -65,7 +65,7 @@ pub(super) async fn drain(
                 unsent,
                 ..
             } = &mut work;
-            let dispatch = Dispatch::of(poller, call, &lease);
+            let dispatch = Dispatch::of(poller, call, &lease, &document);
             let batch = encode(dispatch, &document, unsent, call);
             let read_ahead = async {
                 let next = read_after(poller, &document, sweep, memory, unsent, budget);

@@ -12,10 +12,17 @@ use super::budget::Budget;
 use super::keeper::{Fences, Lease};
 use super::{Call, Poller};
 use crate::model::envelope::Batch;
-use crate::model::page::EventId;
+use crate::model::page::{EventId, PageWriter};
 use crate::model::policy::Poisoned;
+use crate::model::position::Position;
 use crate::model::sinks::{Attempt, Failure, SinkState, SizeLimit};
+use crate::model::state::StateDocument;
 use crate::sink::{DeliveryFailure, FailureKind, Sink, Stance, Unaccepted, Verdict};
+use crate::source::ReadPage;
+
+/// So many rows that a sink has got before are sent again to see that it takes anything: one of them may
+/// be as bad.
+const MOST_EARLIER: usize = 3;
 
 /// What a sink has done about an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +56,24 @@ pub(super) struct Dispatch<'a> {
     pub(super) poller: &'a Poller,
     pub(super) fences: &'a Fences,
     pub(super) budget: &'a Budget,
+    /// What every sink that is not behind has got above the checkpoint.
+    delivered: &'a BTreeMap<EventId, Position>,
     /// The host repeats a tick that has just failed.
     pub(super) repeated: bool,
 }
 
 impl<'a> Dispatch<'a> {
-    pub(super) fn of(poller: &'a Poller, call: &'a Call, lease: &'a Lease) -> Self {
+    pub(super) fn of(
+        poller: &'a Poller,
+        call: &'a Call,
+        lease: &'a Lease,
+        document: &'a StateDocument,
+    ) -> Self {
         Self {
             poller,
             fences: lease.fences(),
             budget: &call.budget,
+            delivered: &document.delivered,
             repeated: call.repeated,
         }
     }
@@ -105,7 +120,6 @@ impl Handed {
             rejected: self.rejected,
             not_before: failure.not_before,
             named: self.named.clone(),
-            took_others: self.fates.contains(&Fate::Taken),
             searched: self.searched,
             repeated: dispatch.repeated,
         };
@@ -132,8 +146,8 @@ struct Work<'a> {
     dispatch: Dispatch<'a>,
     sink: &'a dyn Sink,
     before: Option<&'a Failure>,
-    /// While one of these events failed, it took others.
-    took_others_before: bool,
+    /// What the sink has got before, and still above its place.
+    earlier: &'a BTreeMap<EventId, Position>,
     batch: &'a Batch,
     /// The same event has failed often enough: look for the row that is to blame.
     isolating: bool,
@@ -143,6 +157,10 @@ struct Work<'a> {
     fates: Vec<Fate>,
     suspects: BTreeMap<usize, Suspect>,
     resent: Vec<usize>,
+    /// It took a row after it had refused the last of those that were sent alone.
+    took_since: bool,
+    /// It took a row that it had got before.
+    took_earlier: bool,
     named: Vec<EventId>,
     limit: Option<SizeLimit>,
     failure: Option<DeliveryFailure>,
@@ -152,8 +170,8 @@ struct Work<'a> {
 #[derive(Debug)]
 struct Suspect {
     reason: String,
-    /// By a failure of the receiver, not by its word: it is asked once more.
-    broken: bool,
+    /// By the answer to it alone, not by name while others were taken: it is asked once more.
+    alone: bool,
     /// The reason is the receiver's, who may say anything in it: it is kept, and not logged (S7).
     own_words: bool,
 }
@@ -188,14 +206,19 @@ impl<'a> Work<'a> {
             fates: vec![Fate::Pending; batch.len()],
             suspects: BTreeMap::new(),
             resent: Vec::new(),
+            took_since: false,
+            took_earlier: false,
             named: Vec::new(),
             limit: None,
             failure: None,
             rejected: false,
-            took_others_before: same.is_some_and(|same| same.took_others),
             dispatch,
             sink,
             before,
+            earlier: match &state.lag {
+                Some(lag) => &lag.delivered,
+                None => dispatch.delivered,
+            },
             batch,
         }
     }
@@ -203,7 +226,10 @@ impl<'a> Work<'a> {
     async fn send_all(&mut self) {
         while let Some(range) = self.todo.pop_front() {
             match self.send(range.clone()).await {
-                Verdict::Acknowledged => self.fates[range].fill(Fate::Taken),
+                Verdict::Acknowledged => {
+                    self.fates[range].fill(Fate::Taken);
+                    self.took_since = true;
+                }
                 Verdict::Partly(unaccepted) => self.take_partly(range, unaccepted),
                 Verdict::Failed(failure) => self.take_failure(range, failure),
             }
@@ -235,8 +261,7 @@ impl<'a> Work<'a> {
             self.split(range);
             return;
         }
-        let blames_content =
-            too_large || matches!(failure.kind, FailureKind::Rejected | FailureKind::Broken);
+        let blames_content = blames_content(failure.kind);
         self.rejected |= blames_content;
         if !blames_content || !self.isolating {
             self.failure = Some(failure);
@@ -244,11 +269,12 @@ impl<'a> Work<'a> {
             self.split(range);
         } else {
             let suspect = Suspect {
-                broken: failure.kind == FailureKind::Broken,
+                alone: true,
                 reason: failure.reason,
                 own_words: false,
             };
             self.suspects.insert(range.start, suspect);
+            self.took_since = false;
         }
     }
 
@@ -285,15 +311,17 @@ impl<'a> Work<'a> {
             let Some(event) = named.remove(&id) else {
                 if !lost.contains(&id) {
                     self.fates[at] = Fate::Taken;
+                    self.took_since = true;
                 }
                 continue;
             };
             let times = self.times_named(&id) + 1;
             self.named.push(id);
-            if event.stance == Stance::Never || times >= poison.attempts || alone {
+            let by_its_word = event.stance == Stance::Never || times >= poison.attempts;
+            if by_its_word || alone {
                 let suspect = Suspect {
                     reason: event.reason,
-                    broken: false,
+                    alone: !by_its_word,
                     own_words: true,
                 };
                 self.suspects.insert(at, suspect);
@@ -304,14 +332,21 @@ impl<'a> Work<'a> {
     /// Whether the rows or the receiver are to blame.
     async fn judge_suspects(&mut self) {
         if self.failure.is_some() {
-            // It ended before it was done. Whoever was rejected by its word is judged all the same.
-            self.suspects.retain(|_, suspect| !suspect.broken);
+            // It ended before it was done. Whoever was named while others were taken is judged all the same.
+            self.suspects.retain(|_, suspect| !suspect.alone);
             if self.suspects.len() <= self.room && self.takes_others() {
                 self.convict();
             }
             return;
         }
-        self.ask_once_more().await;
+        if self.suspects.len() <= self.room {
+            if !self.takes_others() {
+                self.ask_earlier_row().await;
+            }
+            if self.takes_others() {
+                self.ask_once_more().await;
+            }
+        }
         let blame = if self.suspects.is_empty() || self.failure.is_some() {
             return;
         } else if !self.takes_others() {
@@ -344,57 +379,83 @@ impl<'a> Work<'a> {
     fn takes_others(&self) -> bool {
         let mut suspects = self.suspects.iter();
         let named_before = |at: &usize| self.times_named(&self.batch.event_ids[*at]) > 0;
-        let shown_before = |(at, suspect): (&usize, &Suspect)| {
-            !suspect.broken && (self.took_others_before || named_before(at))
-        };
-        self.fates.contains(&Fate::Taken) || suspects.all(shown_before)
+        let shown_before = |(at, suspect): (&usize, &Suspect)| !suspect.alone && named_before(at);
+        let taken = self.fates.contains(&Fate::Taken) || self.took_earlier;
+        taken || suspects.all(shown_before)
     }
 
     fn times_named(&self, id: &EventId) -> u32 {
         self.before.map_or(0, |before| before.times_named(id))
     }
 
-    /// A row at which the receiver failed may have met it in a bad moment: it is sent again, and so is
-    /// one that was taken, to see that the receiver lives.
+    /// A row that was sent alone may have met the receiver in a bad moment, which began after others were
+    /// taken, or ended before. Only one that is refused, then, after another one was taken, refused
+    /// again, is to blame.
     async fn ask_once_more(&mut self) {
-        let broken: Vec<usize> = self
-            .suspects
-            .iter()
-            .filter(|(_, suspect)| suspect.broken)
-            .map(|(at, _)| *at)
-            .collect();
-        let Some(witness) = self.fates.iter().rposition(|fate| *fate == Fate::Taken) else {
-            return;
-        };
-        if broken.is_empty() || self.suspects.len() > self.room {
+        let alone = self.suspects.iter().filter(|(_, suspect)| suspect.alone);
+        let alone: Vec<usize> = alone.map(|(at, _)| *at).collect();
+        if alone.is_empty() {
             return;
         }
-        let mut still_broken = false;
-        for at in broken {
+        let taken = self.fates.iter().rposition(|fate| *fate == Fate::Taken);
+        if let (false, Some(witness)) = (self.took_since, taken) {
+            match self.send(witness..witness + 1).await {
+                Verdict::Acknowledged => {}
+                Verdict::Failed(failure) => self.failure = Some(failure),
+                Verdict::Partly(_) => {
+                    let reason = "it does not take again what it has just taken";
+                    self.failure = Some(DeliveryFailure::new(FailureKind::Passing, reason));
+                }
+            }
+        }
+        for at in alone {
+            if self.failure.is_some() {
+                return;
+            }
             match self.send(at..at + 1).await {
                 Verdict::Acknowledged => {
                     self.suspects.remove(&at);
                     self.fates[at] = Fate::Taken;
                     self.resent.push(at);
                 }
-                Verdict::Failed(failure) if failure.kind == FailureKind::Passing => {
+                Verdict::Failed(failure) if !blames_content(failure.kind) => {
                     self.failure = Some(failure);
-                    return;
                 }
-                Verdict::Failed(_) | Verdict::Partly(_) => still_broken = true,
+                Verdict::Failed(_) | Verdict::Partly(_) => {}
             }
         }
-        if !still_broken {
-            return;
-        }
-        match self.send(witness..witness + 1).await {
-            Verdict::Acknowledged => {}
-            Verdict::Failed(failure) => self.failure = Some(failure),
-            Verdict::Partly(_) => {
-                let reason = "it does not take again what it has just taken";
-                self.failure = Some(DeliveryFailure::new(FailureKind::Passing, reason));
+    }
+
+    /// Where all neighbours of a row were delivered before it, they never come with it again: one of them
+    /// is sent once more, to see whether the receiver takes anything.
+    async fn ask_earlier_row(&mut self) {
+        for place in self.earlier.values().take(MOST_EARLIER) {
+            let Some(batch) = self.read_again(place).await else {
+                continue;
+            };
+            let abandon = self.dispatch.budget.abandon_at();
+            let sent = timeout_at(abandon, self.sink.deliver(&batch)).await;
+            if matches!(sent, Ok(Verdict::Acknowledged)) {
+                self.took_earlier = true;
+                self.took_since = true;
+                return;
             }
         }
+    }
+
+    /// `None`: it has changed since, or cannot be read now.
+    async fn read_again(&self, place: &Position) -> Option<Batch> {
+        let poller = self.dispatch.poller;
+        let writer = PageWriter::new(&poller.name, 2, usize::MAX);
+        let find = poller.source.find(place, writer);
+        let found = timeout_at(self.dispatch.budget.abandon_at(), find).await;
+        let ReadPage { page, types, .. } = found.ok()?.ok()?;
+        let page = page.without(|id| !self.earlier.contains_key(id));
+        if page.is_empty() {
+            return None;
+        }
+        let fence = self.dispatch.fences.next();
+        Some(Batch::assemble(&poller.name, &types, &page, fence, 1, None))
     }
 
     async fn send(&self, range: Range<usize>) -> Verdict {
@@ -447,6 +508,14 @@ impl<'a> Work<'a> {
             searched: self.isolating,
         }
     }
+}
+
+/// Whether a failure may be the fault of what was sent.
+fn blames_content(kind: FailureKind) -> bool {
+    matches!(
+        kind,
+        FailureKind::Rejected | FailureKind::Broken | FailureKind::TooLarge
+    )
 }
 
 /// In pieces of at most so many events and bytes of them; one that is larger goes alone.

@@ -59,6 +59,12 @@ faults! {
     sink_refuses: 80,
     sink_asks_to_wait: 20,
     sink_answer_lost: 50,
+    /// It fails at the batch, whatever is in it.
+    sink_breaks: 30,
+    /// It takes some events, and others not this time.
+    sink_takes_part: 60,
+    /// The same, and nobody hears of it.
+    sink_part_answer_lost: 30,
     /// The attempt is reported failed and arrives later.
     sink_lands_late: 30,
     /// Longer than a lease, sometimes longer than the invocation may take.
@@ -99,10 +105,19 @@ pub(crate) enum Bug {
     IdsPerProcess,
     /// The store's clock makes every lease look expired. Duplicates, but no loss.
     LeaseExpiryIgnored,
+    /// The store says that a row is in quarantine, and has not kept it.
+    QuarantineNotKept,
+    /// Events that a receiver has named as not taken count as taken.
+    NamedCountedAsTaken,
+    TooLargeCountedAsTaken,
+    /// A sink that is behind fails, and that counts as success.
+    LagFailureCountedAsDone,
+    /// The next write of the document forgets who is behind.
+    LagDropped,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::IfMatchIgnored,
         Self::IfNoneMatchIgnored,
         Self::UnknownTrusted,
@@ -118,5 +133,22 @@ impl Bug {
         Self::WindowTooShort,
         Self::IdsPerProcess,
         Self::LeaseExpiryIgnored,
+        Self::QuarantineNotKept,
+        Self::NamedCountedAsTaken,
+        Self::TooLargeCountedAsTaken,
+        Self::LagFailureCountedAsDone,
+        Self::LagDropped,
     ];
+
+    /// It shows only where receivers have manners of their own.
+    pub(crate) fn is_about_receivers(self) -> bool {
+        matches!(
+            self,
+            Self::QuarantineNotKept
+                | Self::NamedCountedAsTaken
+                | Self::TooLargeCountedAsTaken
+                | Self::LagFailureCountedAsDone
+                | Self::LagDropped
+        )
+    }
 }

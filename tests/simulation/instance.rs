@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use dbtick::clock::{Clock, Timestamp};
 use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
 use dbtick::model::definition::SourceDefinition;
-use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
+use dbtick::model::policy::PoisonPolicy;
 use dbtick::sink::Outlet;
 use dbtick::store::StoreKey;
 use dbtick::tick::budget::Budget;
@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::faults::{MOST_SKEW, Mode};
+use super::receivers;
 use super::sink::SimSink;
 use super::source::SimSource;
 use super::store::SimStore;
@@ -25,6 +26,8 @@ use super::world::World;
 
 pub(crate) const POLLER: &str = "orders";
 pub(crate) const TICK: Duration = Duration::from_secs(5);
+/// Between two ticks that ask a sink which fails.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 pub(crate) const LEASE: LeaseTimes = LeaseTimes {
     ttl: Duration::from_secs(10),
     heartbeat: Duration::from_secs(3),
@@ -93,11 +96,15 @@ async fn one_tick(world: Arc<World>, poller: Arc<Poller>) {
 
 pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
     let sink = |index| {
-        Outlet::required(Arc::new(SimSink {
+        let sink = SimSink {
             world: world.clone(),
-            name: format!("sink-{index}"),
+            name: receivers::name(index),
             index,
-        }))
+        };
+        Outlet {
+            sink: Arc::new(sink),
+            required: !world.layout.optional[index],
+        }
     };
     let skew = if world.fault(|odds| odds.clock_skewed) {
         let range = TimeDelta::from_std(world.draw_time(MOST_SKEW * 2)).unwrap();
@@ -126,8 +133,11 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
             process: world.draw(u64::MAX),
         }),
         sinks: (0..world.layout.sinks).map(sink).collect(),
-        commit: CommitPolicy::default(),
-        poison: PoisonPolicy::default(),
+        commit: world.layout.commit,
+        poison: PoisonPolicy {
+            attempts: world.layout.attempts,
+            ..PoisonPolicy::default()
+        },
         poison_queue: None,
         store: Arc::new(SimStore {
             world: world.clone(),

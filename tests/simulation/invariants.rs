@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dbtick::model::policy::PoisonPolicy;
 use dbtick::model::state::StateDocument;
 use dbtick::tick::report::{TickError, TickReport};
 
 use super::faults::Mode;
-use super::sink::Receivers;
+use super::receivers::Receivers;
 use super::table::{Place, Table};
 use super::world::Layout;
 
@@ -32,6 +33,9 @@ pub(crate) struct Summary {
     /// Moves by hand.
     pub(crate) orders: u64,
     pub(crate) rows: u64,
+    /// Times that a sink fell behind.
+    pub(crate) lags: u64,
+    pub(crate) quarantined: u64,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +43,8 @@ pub(crate) struct Invariants {
     first: Option<Violation>,
     /// Who got each fencing token, by the nonce of the claim.
     claims: BTreeMap<u64, String>,
+    /// Most events that were remembered above the checkpoint at once.
+    most_delivered: u64,
     pub(crate) summary: Summary,
 }
 
@@ -72,14 +78,30 @@ impl Invariants {
         &mut self,
         before: Option<&StateDocument>,
         after: &StateDocument,
+        layout: Layout,
         table: &Table,
         receivers: &Receivers,
     ) -> Result<(), Violation> {
         self.count(before, after);
-        nothing_is_passed_over(after, table, receivers)?;
+        let passage = Passage {
+            after,
+            layout,
+            table,
+            receivers,
+        };
+        passage.nothing_is_passed_over()?;
+        passage.whoever_is_behind_has_what_it_says()?;
         versions_are_given_once(before, after)?;
-        if before.map_or(0, |before| before.audit.len()) < after.audit.len() {
-            return self.an_order_fences_and_happens_once(before, after);
+        let news = before.map_or(0, |before| before.audit.len()) < after.audit.len();
+        match after.audit.last().filter(|_| news) {
+            // A poller that pauses by itself does so in a write of its holder.
+            Some(entry) if entry.id.is_some() && entry.what != "resume" => {
+                return self.an_order_fences_and_happens_once(before, after);
+            }
+            Some(entry) if entry.id.is_some() => {
+                return a_resume_changes_nothing_else(before, after);
+            }
+            _ => {}
         }
         the_checkpoint_is_monotone(before, after)?;
         self.tokens_fence(before, after)
@@ -91,7 +113,11 @@ impl Invariants {
             self.summary.commits += commits(after).saturating_sub(commits(before));
             let taken = before.lease.held.is_some() && before.lease.token < after.lease.token;
             self.summary.takeovers += u64::from(taken);
+            let falls = |name: &String| before.sink(name).lag.is_none();
+            let behind = after.sinks.iter().filter(|(_, sink)| sink.lag.is_some());
+            self.summary.lags += behind.filter(|(name, _)| falls(name)).count() as u64;
         }
+        self.most_delivered = self.most_delivered.max(after.delivered.len() as u64);
     }
 
     /// C6, C7 and I4 for a move by hand.
@@ -101,8 +127,9 @@ impl Invariants {
         after: &StateDocument,
     ) -> Result<(), Violation> {
         self.summary.orders += 1;
-        let ids: BTreeSet<_> = after.audit.iter().map(|entry| &entry.id).collect();
-        require(ids.len() == after.audit.len(), "C7", || {
+        let ids = || after.audit.iter().filter_map(|entry| entry.id.as_ref());
+        let different: BTreeSet<_> = ids().collect();
+        require(different.len() == ids().count(), "C7", || {
             format!("an order has happened twice: {:?}", after.audit)
         })?;
         let old = before.map_or(0, |document| document.lease.token.get());
@@ -183,21 +210,11 @@ impl Invariants {
         require(mode == Mode::Chaos, "calm", || report.sentence())
     }
 
-    pub(crate) fn check_end(
-        &self,
-        document: Option<&StateDocument>,
-        mode: Mode,
-        layout: Layout,
-        table: &Table,
-        receivers: &Receivers,
-    ) -> Result<(), Violation> {
-        for (place, version) in table.rows() {
-            require(receivers.have(place.key, version), "I2", || {
-                format!("row {place} (version {version}) was never delivered")
-            })?;
-        }
-        let duplicates = receivers.duplicates();
-        if mode == Mode::Calm {
+    pub(crate) fn check_end(&self, end: &End<'_>) -> Result<(), Violation> {
+        end.everybody_has_everything()?;
+        end.only_bad_rows_are_aside()?;
+        let duplicates = end.receivers.duplicates();
+        if end.mode == Mode::Calm {
             require(duplicates == 0, "I11", || {
                 format!("{duplicates} duplicates in a calm world")
             })?;
@@ -205,35 +222,184 @@ impl Invariants {
         if self.summary.orders > 0 {
             return Ok(());
         }
-        // A holder has one batch in flight, so each claim repeats at most one, to each sink.
-        let claims = document.map_or(0, |document| document.lease.token.get());
-        let most = claims * (layout.max_rows * layout.sinks) as u64;
+        end.what_is_aside_is_counted()?;
+        // A holder has one batch in flight, so each claim repeats at most one, to each sink. Who looks
+        // for a bad row sends one that was taken once more. Who is behind has a batch of its own, and
+        // gets what is above the checkpoint all at once.
+        let claims = end.document.map_or(0, |it| it.lease.token.get());
+        let batch = end.layout.max_rows as u64;
+        let each = match (end.layout.has_manners, end.layout.leaves_behind()) {
+            (false, _) => batch,
+            (true, false) => batch + 1,
+            (true, true) => 2 * (batch + 1) + self.most_delivered,
+        };
+        let most = claims * end.layout.sinks as u64 * each;
         require(duplicates <= most, "I9", || {
             format!("{duplicates} duplicates by {claims} claims")
         })
     }
 }
 
-/// I1, for every row that is visible now.
-fn nothing_is_passed_over(
+/// How the world stands when all is over.
+pub(crate) struct End<'a> {
+    pub(crate) document: Option<&'a StateDocument>,
+    pub(crate) mode: Mode,
+    pub(crate) layout: Layout,
+    /// Receivers failed at batches whatever was in them.
+    pub(crate) breaks_at_random: bool,
+    pub(crate) table: &'a Table,
+    pub(crate) receivers: &'a Receivers,
+}
+
+impl End<'_> {
+    /// I2, for every sink.
+    fn everybody_has_everything(&self) -> Result<(), Violation> {
+        for (place, version) in self.table.rows() {
+            for (name, receiver) in self.receivers.all() {
+                require(receiver.has((place.key, version)), "I2", || {
+                    format!("row {place} (version {version}) never came to {name}")
+                })?;
+            }
+        }
+        let behind = self.document.is_some_and(StateDocument::is_anybody_behind);
+        require(!behind, "I2", || "somebody is still behind".to_owned())
+    }
+
+    /// I13. A receiver that takes nothing for a while, from one moment to another, convicts no row.
+    /// Two kinds of good rows may be aside: those that a receiver itself has named, and those at which
+    /// it failed again and again by chance, of which there are few.
+    fn only_bad_rows_are_aside(&self) -> Result<(), Violation> {
+        let most = u64::from(PoisonPolicy::default().most);
+        for (name, receiver) in self.receivers.all() {
+            let good = receiver.aside().filter(|row| {
+                !receiver.manners.bad.contains_key(&row.1) && !receiver.has_named(*row)
+            });
+            let good: Vec<_> = good.collect();
+            let excused = self.breaks_at_random && good.len() as u64 <= most;
+            require(good.is_empty() || excused, "I13", || {
+                format!("{good:?} are aside, and {name} would have taken them")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// I20: each row is counted once, when the checkpoint or the sink's own place passes it. One that was
+    /// kept before a crash, and has a newer version since, is not.
+    fn what_is_aside_is_counted(&self) -> Result<(), Violation> {
+        let counted = self.document.map_or(0, |it| it.counters.quarantined);
+        let (mut least, mut most) = (0, 0);
+        for (_, receiver) in self.receivers.all() {
+            most += receiver.aside().count() as u64;
+            let rows = self
+                .table
+                .rows()
+                .map(|(place, version)| (place.key, version));
+            let aside = rows.filter(|row| receiver.is_aside(*row) && !receiver.stored(*row));
+            least += aside.count() as u64;
+        }
+        require((least..=most).contains(&counted), "I20", || {
+            format!("{counted} rows are counted as set aside, there are {least} to {most}")
+        })
+    }
+}
+
+/// An accepted write, seen against the truth.
+struct Passage<'a> {
+    after: &'a StateDocument,
+    layout: Layout,
+    table: &'a Table,
+    receivers: &'a Receivers,
+}
+
+impl Passage<'_> {
+    /// I1, for every row that is visible now: at or below the checkpoint, or remembered above it.
+    fn nothing_is_passed_over(&self) -> Result<(), Violation> {
+        for (id, position) in &self.after.delivered {
+            let place = Place::from(position);
+            let Some((_, version)) = self.receivers.version_of(*id) else {
+                return violation(
+                    "I1",
+                    format!("row {place} is remembered and was never sent"),
+                );
+            };
+            if self.table.version_at(place) == Some(version) {
+                self.is_covered(place, version)?;
+            }
+        }
+        let Some(checkpoint) = Place::of(self.after) else {
+            return Ok(());
+        };
+        for place in self.table.on_the_way() {
+            require(place > checkpoint, "I1", || {
+                format!("the checkpoint {checkpoint} passes row {place}, which is on its way")
+            })?;
+        }
+        let rows = self.table.rows();
+        for (place, version) in rows.take_while(|(place, _)| *place <= checkpoint) {
+            self.is_covered(place, version)?;
+        }
+        Ok(())
+    }
+
+    /// Enough sinks have this row, and it is still to come to each of the others (E1, E3).
+    fn is_covered(&self, place: Place, version: u64) -> Result<(), Violation> {
+        let row = (place.key, version);
+        let votes = self.receivers.all().zip(self.layout.optional);
+        let votes = votes.map(|((_, receiver), optional)| (!optional, receiver.has(row)));
+        require(self.layout.commit.is_met(votes), "I1", || {
+            format!("row {place} is passed, and too few have it")
+        })?;
+        let id = self.receivers.id_of(row);
+        for (name, _) in self.receivers.all().filter(|(_, it)| !it.has(row)) {
+            let lag = self.after.sink(&name).lag;
+            let comes = lag.is_some_and(|lag| {
+                let at = lag
+                    .position
+                    .as_ref()
+                    .map(|mark| Place::from(&mark.position));
+                at < Some(place) && id.is_none_or(|id| !lag.delivered.contains_key(&id))
+            });
+            require(comes, "I1", || {
+                format!("row {place} is passed, and never comes to {name}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// I1, for a sink with a place of its own.
+    fn whoever_is_behind_has_what_it_says(&self) -> Result<(), Violation> {
+        for (name, receiver) in self.receivers.all() {
+            let Some(lag) = self.after.sink(&name).lag else {
+                continue;
+            };
+            let at = lag
+                .position
+                .as_ref()
+                .map(|mark| Place::from(&mark.position));
+            require(at <= Place::of(self.after), "I1", || {
+                format!("{name} is behind at {at:?}, beyond the checkpoint")
+            })?;
+            for (id, position) in &lag.delivered {
+                let version = self.receivers.version_of(*id);
+                require(version.is_some_and(|it| receiver.has(it)), "I1", || {
+                    format!("{name} is said to have {}", Place::from(position))
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn a_resume_changes_nothing_else(
+    before: Option<&StateDocument>,
     after: &StateDocument,
-    table: &Table,
-    receivers: &Receivers,
 ) -> Result<(), Violation> {
-    let Some(checkpoint) = Place::of(after) else {
-        return Ok(());
-    };
-    for place in table.on_the_way() {
-        require(place > checkpoint, "I1", || {
-            format!("the checkpoint {checkpoint} passes row {place}, which is on its way")
-        })?;
-    }
-    for (place, version) in table.rows().take_while(|(place, _)| *place <= checkpoint) {
-        require(receivers.have(place.key, version), "I1", || {
-            format!("the checkpoint {checkpoint} passes row {place}, which nobody acknowledged")
-        })?;
-    }
-    Ok(())
+    let same = before.is_some_and(|before| {
+        before.lease == after.lease
+            && before.checkpoint == after.checkpoint
+            && before.sinks == after.sinks
+    });
+    require(same, "I3", || "a resume has moved something".to_owned())
 }
 
 /// G3

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dbtick::model::state::Status;
 use dbtick::model::transitions::{Operator, Order};
 use dbtick::tick::operate::{Found, Otherwise};
 use tokio::time::sleep;
@@ -18,6 +19,27 @@ pub(crate) async fn keep_moving(world: Arc<World>) {
     for number in 0.. {
         sleep(world.draw_time(Duration::from_secs(25))).await;
         give_one_order(&world, number).await;
+    }
+}
+
+/// A receiver that was gone has come back, or will: whoever is told of the pause ends it.
+pub(crate) async fn keep_resuming(world: Arc<World>) {
+    for number in 0.. {
+        sleep(world.draw_time(Duration::from_secs(10))).await;
+        let document = world.documents().state();
+        if document.is_none_or(|document| document.status != Status::Paused) {
+            continue;
+        }
+        let poller = poller(&world, &format!("attendant-{number}"));
+        let by = Operator {
+            who: "an attendant".to_owned(),
+            why: "it is back".to_owned(),
+            id: format!("resume {number} at {:?}", world.elapsed()),
+        };
+        let result = poller
+            .operate(&by, Otherwise::Refuse, |_| Order::Resume)
+            .await;
+        world.note(format_args!("resume: {:?}", result.is_ok()));
     }
 }
 

@@ -7,7 +7,9 @@
 pub(crate) mod faults;
 pub(crate) mod instance;
 pub(crate) mod invariants;
+pub(crate) mod manners;
 pub(crate) mod operator;
+pub(crate) mod receivers;
 pub(crate) mod sink;
 pub(crate) mod source;
 pub(crate) mod store;
@@ -71,6 +73,7 @@ async fn chaos(world: &Arc<World>) -> JoinSet<()> {
     if world.plan.mode == Mode::Chaos && world.plan.bug.is_none() {
         instances.spawn(operator::keep_moving(world.clone()));
     }
+    attend(world, &mut instances);
     sleep(Duration::from_secs(30 + world.draw(60))).await;
     writer.shutdown().await;
     if world.plan.mode == Mode::Chaos {
@@ -79,16 +82,31 @@ async fn chaos(world: &Arc<World>) -> JoinSet<()> {
         for number in 0..2 {
             instances.spawn(instance::live(world.clone(), format!("healed-{number}")));
         }
+        attend(world, &mut instances);
     }
     instances
 }
 
-/// No new faults: the backlog must go, within bounds (I6).
+/// Somebody looks after pollers that have paused by themselves.
+fn attend(world: &Arc<World>, living: &mut JoinSet<()>) {
+    if world.somebody_leaves() {
+        living.spawn(operator::keep_resuming(world.clone()));
+    }
+}
+
+/// No new faults: the backlog must go, within bounds (I6). What stands in the way is left alone for as
+/// long as the document says, and a bad row is looked for after so many failed ticks.
 async fn quiesce(world: &Arc<World>, mut living: JoinSet<()>) {
     while world.in_flight() > 0 {
         sleep(TICK).await;
     }
+    let bad = u32::try_from(world.receivers().bad_rows()).unwrap();
+    if bad > 0 {
+        living.spawn(writers::keep_good_rows_coming(world.clone()));
+    }
+    let search = instance::LONGEST_PAUSE * world.layout.attempts;
     let patience = LEASE.ttl + LEASE.margin + faults::MOST_SKEW * 2 + faults::MOST_NOT_BEFORE;
+    let patience = patience + world.longest_wait() + search * bad.min(1);
     let from = world.checkpoint();
     let moves = || world.checkpoint() > from || world.is_drained();
     if !within(patience + 2 * TICK, moves).await {
@@ -97,7 +115,8 @@ async fn quiesce(world: &Arc<World>, mut living: JoinSet<()>) {
             "the checkpoint does not move after healing".to_owned(),
         );
     }
-    if !within(12 * TICK, || world.is_drained()).await {
+    let patience = 12 * TICK + world.longest_wait() + search * bad;
+    if !within(patience, || world.is_drained()).await {
         world.violated("I6", "the tail is not reached in bounded ticks".to_owned());
     }
     living.shutdown().await;

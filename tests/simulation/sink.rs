@@ -1,124 +1,19 @@
-//! Receivers behind a network: what they have stored is what was delivered, whatever the sender was
-//! told.
+//! Receivers behind a network, which loses answers and lets deliveries land late.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::TimeDelta;
 use dbtick::model::envelope::{Batch, Fence};
-use dbtick::sink::{DeliveryFailure, FailureKind, Sink, Verdict};
-use serde::Deserialize;
+use dbtick::sink::{DeliveryFailure, FailureKind, Sink, Stance, Unaccepted, Verdict};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::faults::{Bug, MOST_LATE, MOST_NOT_BEFORE, Mode};
-use super::invariants::{Violation, violation};
-use super::table::Place;
-use super::world::{Layout, World};
-
-/// One version of one row.
-type Version = (i64, u64);
-
-#[derive(Debug)]
-pub(crate) struct Receivers {
-    layout: Layout,
-    sinks: Vec<Receiver>,
-    /// Every event that any receiver ever got (I12).
-    ids: BTreeMap<Version, String>,
-    versions: BTreeMap<String, Version>,
-}
-
-#[derive(Debug, Default)]
-struct Receiver {
-    stored: BTreeMap<Version, u64>,
-    highest_fence: Option<Fence>,
-    last_first: Option<Place>,
-}
-
-#[derive(Debug, Clone)]
-struct Event {
-    id: String,
-    place: Place,
-    version: u64,
-}
-
-#[derive(Deserialize)]
-struct WireBatch {
-    events: Vec<WireEvent>,
-}
-
-#[derive(Deserialize)]
-struct WireEvent {
-    id: String,
-    cursor: i64,
-    key: WireKey,
-    data: WireData,
-}
-
-#[derive(Deserialize)]
-struct WireKey {
-    id: i64,
-}
-
-#[derive(Deserialize)]
-struct WireData {
-    version: u64,
-}
-
-impl Receivers {
-    pub(crate) fn new(layout: Layout) -> Self {
-        Self {
-            layout,
-            sinks: (0..layout.sinks).map(|_| Receiver::default()).collect(),
-            ids: BTreeMap::new(),
-            versions: BTreeMap::new(),
-        }
-    }
-
-    /// Every receiver has this version of the row.
-    pub(crate) fn have(&self, key: i64, version: u64) -> bool {
-        let stored = |sink: &Receiver| sink.stored.contains_key(&(key, version));
-        self.sinks.iter().all(stored)
-    }
-
-    pub(crate) fn duplicates(&self) -> u64 {
-        let per_sink = |sink: &Receiver| sink.stored.values().map(|times| times - 1).sum::<u64>();
-        self.sinks.iter().map(per_sink).sum()
-    }
-
-    /// Stores a batch whole, or rejects it as older than what was seen.
-    fn take(&mut self, sink: usize, fence: Fence, events: &[Event]) -> Result<bool, Violation> {
-        let checks_fence = self.layout.receivers_check_fence;
-        let receiver = &mut self.sinks[sink];
-        if checks_fence && receiver.highest_fence.is_some_and(|seen| fence < seen) {
-            return Ok(false);
-        }
-        receiver.highest_fence = receiver.highest_fence.max(Some(fence));
-        for event in events {
-            let version = (event.place.key, event.version);
-            let known = self.ids.entry(version).or_insert_with(|| event.id.clone());
-            if *known != event.id {
-                return violation("I12", format!("{version:?} is {known}, then {}", event.id));
-            }
-            let known = *self.versions.entry(event.id.clone()).or_insert(version);
-            if known != version {
-                return violation("I12", format!("{known:?} and {version:?} share an id"));
-            }
-            let times = receiver.stored.entry(version).or_default();
-            *times += 1;
-            if *times == 1 && checks_fence && self.layout.is_in_order() {
-                if receiver.last_first >= Some(event.place) {
-                    let last = receiver.last_first;
-                    return violation("I10", format!("{} comes after {last:?}", event.place));
-                }
-                receiver.last_first = Some(event.place);
-            }
-        }
-        Ok(true)
-    }
-}
+use super::manners::Bad;
+use super::receivers::Event;
+use super::world::World;
 
 #[derive(Debug, Clone)]
 pub(crate) struct SimSink {
@@ -133,6 +28,9 @@ enum Fate {
     Fine,
     Refused,
     AskedToWait,
+    Breaks,
+    TakesPart,
+    PartAnswerLost,
     AnswerLost,
     LandsLate,
 }
@@ -140,6 +38,7 @@ enum Fate {
 impl SimSink {
     fn fate(&self) -> Fate {
         let world = &self.world;
+        let has_manners = world.layout.has_manners;
         if world.fault(|odds| odds.sink_refuses) {
             Fate::Refused
         } else if world.fault(|odds| odds.sink_asks_to_wait) {
@@ -148,6 +47,12 @@ impl SimSink {
             Fate::AnswerLost
         } else if world.fault(|odds| odds.sink_lands_late) {
             Fate::LandsLate
+        } else if has_manners && world.fault(|odds| odds.sink_breaks) {
+            Fate::Breaks
+        } else if has_manners && world.fault(|odds| odds.sink_takes_part) {
+            Fate::TakesPart
+        } else if has_manners && world.fault(|odds| odds.sink_part_answer_lost) {
+            Fate::PartAnswerLost
         } else {
             Fate::Fine
         }
@@ -165,14 +70,60 @@ impl SimSink {
         }
     }
 
+    /// What the receiver itself does, by its manners.
+    fn receive(&self, fence: Fence, events: &[Event], part: bool) -> Verdict {
+        let world = &self.world;
+        let manners = world.receivers().at(self.index).manners.clone();
+        if let Some(kind) = manners.mood(world.elapsed()) {
+            return self.answered(kind, "it takes nothing now");
+        }
+        if manners.most_rows.is_some_and(|most| events.len() > most) {
+            return self.answered(FailureKind::TooLarge, "413");
+        }
+        let mut unaccepted = Vec::new();
+        let mut taken = Vec::new();
+        for event in events {
+            let stance = match manners.bad.get(&event.version) {
+                Some(Bad::Rejects) => return self.answered(FailureKind::Rejected, "a bad row"),
+                Some(Bad::Breaks) => return self.answered(FailureKind::Broken, "a bad row"),
+                Some(Bad::NamesForGood) => Stance::Never,
+                Some(Bad::NamesAgain) => Stance::NotNow,
+                None if part && world.draw(3) == 0 => Stance::NotNow,
+                None if part && world.draw(3) == 0 => Stance::NotTried,
+                None => {
+                    taken.push(event.clone());
+                    continue;
+                }
+            };
+            unaccepted.push((event, stance));
+        }
+        if !self.take(fence, &taken) {
+            return self.failed("an older attempt", false);
+        }
+        if unaccepted.is_empty() {
+            return Verdict::Acknowledged;
+        }
+        let mut receivers = world.receivers();
+        let unaccepted = unaccepted.into_iter().map(|(event, stance)| {
+            if stance != Stance::NotTried {
+                receivers.at(self.index).name(event);
+            }
+            Unaccepted {
+                id: event.id,
+                reason: format!("row {}", event.place),
+                stance,
+            }
+        });
+        Verdict::Partly(unaccepted.collect())
+    }
+
     fn take(&self, fence: Fence, events: &[Event]) -> bool {
         let world = &self.world;
         let taken = world.receivers().take(self.index, fence, events);
-        let (first, last) = (events[0].place, events[events.len() - 1].place);
+        let places: Vec<_> = events.iter().map(|event| event.place.to_string()).collect();
         world.note(format_args!(
-            "{}: {fence:?} {} rows {first} to {last}: {taken:?}",
-            self.name,
-            events.len()
+            "{}: {fence:?} {places:?}: {taken:?}",
+            self.name
         ));
         match taken {
             Ok(taken) => taken,
@@ -181,6 +132,10 @@ impl SimSink {
                 true
             }
         }
+    }
+
+    fn answered(&self, kind: FailureKind, reason: &str) -> Verdict {
+        Verdict::Failed(DeliveryFailure::new(kind, reason))
     }
 
     fn failed(&self, reason: &str, wait: bool) -> Verdict {
@@ -194,25 +149,29 @@ impl SimSink {
         })
     }
 
-    fn verdict(&self, fence: Fence, events: &[Event]) -> Verdict {
-        match self.take(fence, events) {
+    /// What a planted bug makes of an answer.
+    fn misunderstood(&self, verdict: Verdict) -> Verdict {
+        let world = &self.world;
+        let failure = match &verdict {
+            Verdict::Failed(failure) => Some(failure.kind),
+            _ => None,
+        };
+        let counts_as_done = match world.plan.bug {
+            Some(Bug::FailureCountedAsDone) => true,
+            Some(Bug::NamedCountedAsTaken) => matches!(verdict, Verdict::Partly(_)),
+            Some(Bug::TooLargeCountedAsTaken) => failure == Some(FailureKind::TooLarge),
+            Some(Bug::LagFailureCountedAsDone) => {
+                let document = world.documents().state();
+                let behind = document.is_some_and(|it| it.sink(&self.name).lag.is_some());
+                behind && failure.is_some()
+            }
+            _ => false,
+        };
+        match counts_as_done {
             true => Verdict::Acknowledged,
-            false => self.failed("an older attempt", false),
+            false => verdict,
         }
     }
-}
-
-fn parse(batch: &Batch) -> Vec<Event> {
-    let wire: WireBatch = serde_json::from_slice(&batch.body).unwrap();
-    let event = |event: WireEvent| Event {
-        id: event.id,
-        place: Place {
-            cursor: event.cursor,
-            key: event.key.id,
-        },
-        version: event.data.version,
-    };
-    wire.events.into_iter().map(event).collect()
 }
 
 #[async_trait]
@@ -222,7 +181,9 @@ impl Sink for SimSink {
     }
 
     async fn deliver(&self, batch: &Batch) -> Verdict {
-        let (fence, events, fate) = (batch.fence, parse(batch), self.fate());
+        let (fence, events, fate) = (batch.fence, Event::all(&batch.body), self.fate());
+        let seen = self.world.receivers().see(&events);
+        self.world.judge(seen);
         if self.world.has(Bug::SecondSinkForgotten) && self.index == 1 {
             return Verdict::Acknowledged;
         }
@@ -234,14 +195,16 @@ impl Sink for SimSink {
             let verdict = match fate {
                 Fate::Refused => sink.failed("refused", false),
                 Fate::AskedToWait => sink.failed("429", true),
-                Fate::AnswerLost => {
-                    sink.take(fence, &events);
+                Fate::Breaks => sink.answered(FailureKind::Broken, "500"),
+                Fate::TakesPart => sink.receive(fence, &events, true),
+                Fate::AnswerLost | Fate::PartAnswerLost => {
+                    sink.receive(fence, &events, fate == Fate::PartAnswerLost);
                     sink.failed("the answer was lost", false)
                 }
                 Fate::LandsLate => {
                     drop(answer.send(sink.failed("no answer", false)));
                     sleep(sink.world.draw_time(MOST_LATE)).await;
-                    sink.take(fence, &events);
+                    sink.receive(fence, &events, false);
                     return;
                 }
                 Fate::Fine if early => {
@@ -252,16 +215,16 @@ impl Sink for SimSink {
                     }
                     return;
                 }
-                Fate::Fine => sink.verdict(fence, &events),
+                Fate::Fine => sink.receive(fence, &events, false),
             };
+            if verdict != Verdict::Acknowledged {
+                sink.world.note(format_args!("{}: {verdict:?}", sink.name));
+            }
             sink.world.travel().await;
             // Nobody listens when the sender has died or given up.
             drop(answer.send(verdict));
         });
         let verdict = answered.await.unwrap_or_else(|_| self.failed("cut", false));
-        match self.world.has(Bug::FailureCountedAsDone) {
-            true => Verdict::Acknowledged,
-            false => verdict,
-        }
+        self.misunderstood(verdict)
     }
 }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use chrono::{SubsecRound, TimeDelta};
 use dbtick::clock::Timestamp;
 use dbtick::model::lease::StoreClock;
+use dbtick::model::quarantine::Case;
 use dbtick::model::state::StateDocument;
 use dbtick::store::{
     Deleted, Loaded, ObjectStore, Put, StateStore, StoreError, StoreKey, Swap, Tag,
@@ -19,6 +20,7 @@ use tokio::time::sleep;
 
 use super::faults::{Bug, MOST_LATE};
 use super::instance::{POLLER, key_columns, state_key};
+use super::table::Place;
 use super::world::World;
 
 #[derive(Debug, Default)]
@@ -88,22 +90,35 @@ impl SimStore {
         tag: Option<&Tag>,
         body: Bytes,
     ) -> Result<Swap, StoreError> {
+        let (store, key, tag) = (self.clone(), key.clone(), tag.cloned());
+        let trusted = self.world.has(Bug::UnknownTrusted);
+        let believed = trusted.then(|| Swap::Won(Tag::new("believed")));
+        self.send(believed, move || store.apply(&key, tag.as_ref(), body))
+            .await
+    }
+
+    /// `believed` is the answer to a request that was lost; only a planted bug has one.
+    async fn send<T: Send + 'static>(
+        &self,
+        believed: Option<T>,
+        apply: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
         let fate = self.fate();
         if fate == Fate::Unreachable {
             self.world.travel().await;
             return Err(unreachable());
         }
         let (answer, answered) = oneshot::channel();
-        let (store, key, tag) = (self.clone(), key.clone(), tag.cloned());
+        let world = self.world.clone();
         self.world.send(async move {
-            let world = &store.world;
             world.travel().await;
-            let apply = || store.apply(&key, tag.as_ref(), body);
             match fate {
-                Fate::RequestLost if world.has(Bug::UnknownTrusted) => {
-                    drop(answer.send(Swap::Won(Tag::new("believed"))));
+                Fate::RequestLost => {
+                    if let Some(believed) = believed {
+                        drop(answer.send(believed));
+                    }
                 }
-                Fate::RequestLost | Fate::Unreachable => {}
+                Fate::Unreachable => {}
                 Fate::AnswerLost => {
                     apply();
                     world.travel().await;
@@ -115,14 +130,13 @@ impl SimStore {
                 }
                 Fate::Hangs => {
                     sleep(world.draw_time(MOST_LATE)).await;
-                    let swap = apply();
-                    drop(answer.send(swap));
+                    drop(answer.send(apply()));
                 }
                 Fate::Fine => {
-                    let swap = apply();
+                    let done = apply();
                     world.travel().await;
                     // Nobody listens when the sender has died.
-                    drop(answer.send(swap));
+                    drop(answer.send(done));
                 }
             }
         });
@@ -132,7 +146,7 @@ impl SimStore {
         })
     }
 
-    fn apply(&self, key: &StoreKey, tag: Option<&Tag>, body: Bytes) -> Swap {
+    fn apply(&self, key: &StoreKey, tag: Option<&Tag>, mut body: Bytes) -> Swap {
         let world = &self.world;
         let mut documents = world.documents();
         let before = documents.bodies.get(key).cloned();
@@ -153,7 +167,13 @@ impl SimStore {
             true => Tag::new(body.len().to_string()),
             false => Tag::new(documents.writes.to_string()),
         };
-        let after = (*key == state_key()).then(|| parse(&body));
+        let mut after = (*key == state_key()).then(|| parse(&body));
+        let was = before.as_ref().and_then(|before| before.document.as_ref());
+        if let (true, Some(was), Some(after)) = (world.has(Bug::LagDropped), was, &mut after) {
+            let forgetful = without_lag(was, after);
+            body = Bytes::from(forgetful.to_bytes());
+            *after = Arc::new(forgetful);
+        }
         let stored = Stored {
             tag: tag.clone(),
             body,
@@ -176,6 +196,17 @@ impl SimStore {
     }
 }
 
+/// Planted: who was behind before this write is not any more.
+fn without_lag(was: &StateDocument, after: &StateDocument) -> StateDocument {
+    let mut after = after.clone();
+    for (name, sink) in &mut after.sinks {
+        if was.sink(name).lag.is_some() {
+            sink.lag = None;
+        }
+    }
+    after
+}
+
 struct Describe<'a>(&'a StateDocument);
 
 impl std::fmt::Display for Describe<'_> {
@@ -189,6 +220,16 @@ impl std::fmt::Display for Describe<'_> {
         }
         for (sink, failure) in self.0.failures() {
             write!(f, ", {sink} failed {} times", failure.attempts)?;
+        }
+        for (sink, state) in &self.0.sinks {
+            if let Some(lag) = &state.lag {
+                let at = lag
+                    .position
+                    .as_ref()
+                    .map(|mark| Place::from(&mark.position));
+                let more = lag.delivered.len();
+                write!(f, ", {sink} is behind at {at:?} and {more}")?;
+            }
         }
         Ok(())
     }
@@ -246,12 +287,8 @@ impl StateStore for SimStore {
 #[async_trait]
 impl ObjectStore for SimStore {
     async fn put(&self, key: &StoreKey, body: Bytes) -> Result<Put, StoreError> {
-        self.reach().await?;
-        let put = match self.world.documents().objects.insert(key.clone(), body) {
-            Some(_) => Put::Exists,
-            None => Put::Created,
-        };
-        self.reach().await.map(|()| put)
+        let (store, key) = (self.clone(), key.clone());
+        self.send(None, move || store.keep(key, body)).await
     }
 
     async fn get(&self, key: &StoreKey) -> Result<Option<Bytes>, StoreError> {
@@ -271,6 +308,27 @@ impl ObjectStore for SimStore {
 }
 
 impl SimStore {
+    /// What is there is left as it is.
+    fn keep(&self, key: StoreKey, body: Bytes) -> Put {
+        let world = &self.world;
+        let quarantine = key.as_str().starts_with(&state_key().quarantine());
+        if quarantine && world.has(Bug::QuarantineNotKept) {
+            return Put::Created;
+        }
+        let mut documents = world.documents();
+        if documents.objects.contains_key(&key) {
+            return Put::Exists;
+        }
+        documents.objects.insert(key.clone(), body.clone());
+        drop(documents);
+        world.note(format_args!("store: {key} is kept"));
+        if quarantine {
+            let case = Case::from_bytes(&body).expect("only whole cases are kept");
+            world.receivers().set_aside(&case);
+        }
+        Put::Created
+    }
+
     async fn reach(&self) -> Result<(), StoreError> {
         self.world.travel().await;
         match self.world.fault(|odds| odds.store_unreachable) {

@@ -85,6 +85,16 @@ impl Table {
         self.rows.iter().map(|(place, version)| (*place, *version))
     }
 
+    /// The version that is visible at this very place.
+    pub(crate) fn version_at(&self, place: Place) -> Option<u64> {
+        self.rows.get(&place).copied()
+    }
+
+    /// How many versions there have been so far.
+    pub(crate) fn versions(&self) -> u64 {
+        self.versions
+    }
+
     pub(crate) fn last(&self) -> Option<Place> {
         self.rows.keys().next_back().copied()
     }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Memory};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -10,16 +11,20 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta};
 use dbtick::clock::{Clock, SystemClock, Timestamp};
 use dbtick::model::late::Ordering;
-use dbtick::model::state::StateDocument;
+use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
+use dbtick::model::state::{StateDocument, Status};
 use tokio::time::{Instant, sleep};
 
 use super::faults::{Bug, Mode, Odds};
-use super::invariants::{Invariants, Violation};
-use super::sink::Receivers;
+use super::invariants::{End, Invariants, Violation};
+use super::manners::Manners;
+use super::receivers::Receivers;
 use super::store::Documents;
 use super::table::{Lateness, Place, Table};
 use super::trace::Trace;
 use super::{Plan, Run};
+
+pub(crate) const MOST_SINKS: usize = 3;
 
 #[derive(Debug)]
 pub(crate) struct World {
@@ -42,6 +47,12 @@ pub(crate) struct World {
 pub(crate) struct Layout {
     instances: u64,
     pub(crate) sinks: usize,
+    /// Receivers have bad rows, moods and limits; nobody waits for some of them.
+    pub(crate) has_manners: bool,
+    pub(crate) optional: [bool; MOST_SINKS],
+    pub(crate) commit: CommitPolicy,
+    /// Failed ticks before a bad row is looked for.
+    pub(crate) attempts: u32,
     pub(crate) max_rows: usize,
     pub(crate) store_tells_time: bool,
     /// Receivers reject an attempt that is older than one they have seen.
@@ -51,10 +62,86 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    fn drawn(rng: &mut Rng, plan: Plan) -> Self {
+        let has_manners = match plan.bug {
+            Some(bug) => bug.is_about_receivers(),
+            None => rng.below(2) == 0,
+        };
+        let sinks = match plan.bug {
+            Some(Bug::SecondSinkForgotten | Bug::LagDropped | Bug::LagFailureCountedAsDone) => 2,
+            _ if has_manners => 1 + usize::try_from(rng.below(3)).unwrap(),
+            _ => 1 + usize::from(rng.below(4) == 0),
+        };
+        let (commit, optional) = match plan.bug {
+            Some(Bug::LagDropped | Bug::LagFailureCountedAsDone) => {
+                (CommitPolicy::Required, [false, true, false])
+            }
+            _ if has_manners => policy(rng, sinks),
+            _ => (CommitPolicy::Required, [false; MOST_SINKS]),
+        };
+        Self {
+            instances: 2 + rng.below(2),
+            sinks,
+            has_manners,
+            optional,
+            commit,
+            attempts: match has_manners {
+                true => 2 + u32::try_from(rng.below(4)).unwrap(),
+                false => PoisonPolicy::default().attempts,
+            },
+            max_rows: usize::try_from(1 + u64::from(has_manners) + rng.below(5)).unwrap(),
+            store_tells_time: rng.below(2) == 0 || plan.bug == Some(Bug::LeaseExpiryIgnored),
+            receivers_check_fence: rng.below(2) == 0,
+            lateness: match (plan.bug, rng.below(5)) {
+                (Some(Bug::EvidenceBeforeBound | Bug::PreparedForgotten), _) => Lateness::Writers,
+                (Some(Bug::RowsInFlightIgnored), _) => Lateness::Rows,
+                (Some(Bug::WindowTooShort), _) => Lateness::Window,
+                (Some(Bug::LateCommits), 0 | 1) => Lateness::Window,
+                (Some(Bug::LateCommits), _) => Lateness::Writers,
+                (Some(_), _) | (_, 0 | 1) => Lateness::InOrder,
+                (_, 2) => Lateness::Writers,
+                (_, 3) => Lateness::Rows,
+                _ => Lateness::Window,
+            },
+            ordering: match rng.below(4) {
+                0 => Ordering::Cursor,
+                _ => Ordering::Visible,
+            },
+        }
+    }
+
+    /// Rows go on without somebody.
+    pub(crate) fn leaves_behind(self) -> bool {
+        match self.commit {
+            CommitPolicy::All => false,
+            CommitPolicy::Required => self.optional.contains(&true),
+            CommitPolicy::Quorum(quorum) => quorum.get() < self.sinks,
+        }
+    }
+
     /// Rows come out in the order of the cursor (A4).
     pub(crate) fn is_in_order(self) -> bool {
         self.lateness == Lateness::InOrder || self.ordering == Ordering::Cursor
     }
+}
+
+/// At least one sink is required.
+fn policy(rng: &mut Rng, sinks: usize) -> (CommitPolicy, [bool; MOST_SINKS]) {
+    let mut optional = [false; MOST_SINKS];
+    let commit = match rng.below(6) {
+        0 => CommitPolicy::All,
+        1 | 2 => {
+            let quorum = 1 + usize::try_from(rng.below(sinks as u64)).unwrap();
+            CommitPolicy::Quorum(NonZeroUsize::new(quorum).unwrap())
+        }
+        _ => {
+            for sink in &mut optional[1..sinks] {
+                *sink = rng.below(3) > 0;
+            }
+            CommitPolicy::Required
+        }
+    };
+    (commit, optional)
 }
 
 /// splitmix64
@@ -83,31 +170,10 @@ fn virtual_now() -> Instant {
 impl World {
     pub(crate) fn new(seed: u64, plan: Plan) -> Self {
         let mut rng = Rng(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        let layout = Layout {
-            instances: 2 + rng.below(2),
-            sinks: match plan.bug {
-                Some(Bug::SecondSinkForgotten) => 2,
-                _ => 1 + usize::from(rng.below(4) == 0),
-            },
-            max_rows: usize::try_from(1 + rng.below(5)).unwrap(),
-            store_tells_time: rng.below(2) == 0 || plan.bug == Some(Bug::LeaseExpiryIgnored),
-            receivers_check_fence: rng.below(2) == 0,
-            lateness: match (plan.bug, rng.below(5)) {
-                (Some(Bug::EvidenceBeforeBound | Bug::PreparedForgotten), _) => Lateness::Writers,
-                (Some(Bug::RowsInFlightIgnored), _) => Lateness::Rows,
-                (Some(Bug::WindowTooShort), _) => Lateness::Window,
-                (Some(Bug::LateCommits), 0 | 1) => Lateness::Window,
-                (Some(Bug::LateCommits), _) => Lateness::Writers,
-                (Some(_), _) | (_, 0 | 1) => Lateness::InOrder,
-                (_, 2) => Lateness::Writers,
-                (_, 3) => Lateness::Rows,
-                _ => Lateness::Window,
-            },
-            ordering: match rng.below(4) {
-                0 => Ordering::Cursor,
-                _ => Ordering::Visible,
-            },
-        };
+        let layout = Layout::drawn(&mut rng, plan);
+        let manners: Vec<_> = (0..layout.sinks)
+            .map(|sink| Manners::drawn(&mut rng, plan, layout, sink))
+            .collect();
         let odds = match plan.mode {
             Mode::Chaos => Odds::drawn(&mut rng),
             Mode::Calm => Odds {
@@ -126,11 +192,14 @@ impl World {
             in_flight: AtomicUsize::new(0),
             trace: Mutex::new(Trace::new(plan.trace)),
             table: Mutex::default(),
-            receivers: Mutex::new(Receivers::new(layout)),
+            receivers: Mutex::new(Receivers::new(layout, manners)),
             documents: Mutex::default(),
             invariants: Mutex::default(),
         };
         world.note(format_args!("seed {seed}: {layout:?} {odds:?}"));
+        for (name, receiver) in world.receivers().all() {
+            world.note(format_args!("{name}: {:?}", receiver.manners));
+        }
         world
     }
 
@@ -197,6 +266,8 @@ impl World {
 
     pub(crate) fn heal(&self) {
         self.healed.store(true, Memory::Relaxed);
+        let versions = self.table().versions();
+        self.receivers().heal(versions);
     }
 
     // ---- truth
@@ -218,9 +289,30 @@ impl World {
         documents.state().and_then(|document| Place::of(&document))
     }
 
-    /// Everything visible is committed.
+    /// Everything visible is committed, and everybody has it.
     pub(crate) fn is_drained(&self) -> bool {
-        self.checkpoint() >= self.table().last()
+        let document = self.documents().state();
+        let behind =
+            document.is_some_and(|it| it.is_anybody_behind() || it.status == Status::Paused);
+        !behind && self.checkpoint() >= self.table().last()
+    }
+
+    /// How long the document says that sinks are left alone.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        let document = self.documents().state();
+        let waits = document.iter().flat_map(|it| it.sinks.values());
+        let until = waits.filter_map(|sink| match sink.lag {
+            Some(_) => sink.catches_up_from(),
+            None => sink.not_before(),
+        });
+        let wait = until.max().map(|until| until - self.now());
+        wait.and_then(|wait| wait.to_std().ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn somebody_leaves(&self) -> bool {
+        let receivers = self.receivers();
+        let mut all = receivers.all();
+        all.any(|(_, receiver)| receiver.manners.leaves())
     }
 
     // ---- judgement
@@ -246,21 +338,27 @@ impl World {
 
     /// The one linearization point: a write of the state document was accepted.
     pub(crate) fn check_write(&self, before: Option<&StateDocument>, after: &StateDocument) {
-        let verdict =
-            self.invariants()
-                .check_write(before, after, &self.table(), &self.receivers());
+        let verdict = self.invariants().check_write(
+            before,
+            after,
+            self.layout,
+            &self.table(),
+            &self.receivers(),
+        );
         self.judge(verdict);
     }
 
     pub(crate) fn check_the_end(&self) {
         let document = self.documents().state();
-        let verdict = self.invariants().check_end(
-            document.as_deref(),
-            self.plan.mode,
-            self.layout,
-            &self.table(),
-            &self.receivers(),
-        );
+        let end = End {
+            document: document.as_deref(),
+            mode: self.plan.mode,
+            layout: self.layout,
+            breaks_at_random: self.layout.has_manners && self.odds.sink_breaks > 0,
+            table: &self.table(),
+            receivers: &self.receivers(),
+        };
+        let verdict = self.invariants().check_end(&end);
         self.judge(verdict);
     }
 
@@ -269,6 +367,9 @@ impl World {
         let mut summary = invariants.summary;
         summary.duplicates = self.receivers().duplicates();
         summary.rows = self.table().len() as u64;
+        let receivers = self.receivers();
+        let aside = receivers.all().map(|(_, it)| it.aside().count() as u64);
+        summary.quarantined = aside.sum();
         Run {
             violation: invariants.take_violation(),
             summary,

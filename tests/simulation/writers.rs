@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::instance::TICK;
 use super::table::{HIDDEN_FOR, Lateness, Place};
 use super::world::World;
 
@@ -36,6 +37,16 @@ async fn write_in_order(world: Arc<World>) {
             table.put(place);
             world.note(format_args!("row {place}"));
         }
+    }
+}
+
+/// A bad row that is alone waits for a neighbour that shows whose fault it is.
+pub(crate) async fn keep_good_rows_coming(world: Arc<World>) {
+    for key in 1000.. {
+        sleep(TICK).await;
+        let mut table = world.table();
+        let cursor = table.last_drawn() + 1;
+        table.put(Place { cursor, key });
     }
 }
 

@@ -21,7 +21,7 @@ fn named(names: &[&str]) -> BTreeSet<Witness> {
 }
 
 /// Numbers below `next` are drawn, and these transactions are in flight.
-fn sight(next: i128, writers: &[&str]) -> Sight {
+pub(crate) fn sight(next: i128, writers: &[&str]) -> Sight {
     Sight {
         now: Some(at(0)),
         bound: Bound {
@@ -34,7 +34,7 @@ fn sight(next: i128, writers: &[&str]) -> Sight {
 }
 
 impl World {
-    fn sees(&self, sight: Sight) {
+    pub(crate) fn sees(&self, sight: Sight) {
         self.source.late.lock().unwrap().sight = sight;
     }
 

@@ -11,6 +11,7 @@ use dbtick::sink::FailureKind;
 use dbtick::tick::report::{Outcome, TickError};
 use tokio::time::sleep;
 
+use crate::late::sight;
 use crate::world::{Receiver, Reply, Temper, World, done, failed};
 
 /// `hook` is required, `audit` is not.
@@ -163,6 +164,37 @@ async fn a_sink_that_is_behind_sets_its_own_bad_rows_aside() {
     );
     assert!(!world.document().is_anybody_behind());
     assert_eq!(world.hook().stored(), (1..=10).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_set_aside_is_counted_once_when_it_is_passed() {
+    let mut world = world(3, 3);
+    world.commit = CommitPolicy::All;
+    world.hook().is(Temper::Names(rows([2]), true));
+    audit(&world).is(Temper::Always(FailureKind::Passing));
+    failed(world.tick().await);
+    assert_eq!(world.document().counters.quarantined, 0);
+    assert!(world.document().sink("hook").set_aside.is_empty());
+    audit(&world).is(Temper::Kind);
+    later().await;
+    assert_eq!(done(world.tick().await), Outcome::Drained);
+    assert_eq!(world.document().counters.quarantined, 1);
+    assert_eq!(world.document().sink("hook").set_aside.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_set_aside_above_the_checkpoint_is_counted_too() {
+    let world = world(6, 3);
+    world.sees(sight(7, &["3/17"]));
+    audit(&world).is(Temper::Always(FailureKind::Passing));
+    assert_eq!(done(world.tick().await), Outcome::Drained);
+    assert_eq!(world.document().position(), None);
+    audit(&world).is(Temper::Names(rows([2]), true));
+    later().await;
+    assert_eq!(done(world.tick().await), Outcome::CaughtUp);
+    assert!(!world.document().is_anybody_behind());
+    assert_eq!(world.document().counters.quarantined, 1);
+    assert_eq!(world.document().sink("audit").set_aside.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

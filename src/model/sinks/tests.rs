@@ -28,7 +28,6 @@ fn attempt(pending: &BTreeSet<EventId>) -> Attempt<'_> {
         rejected: false,
         not_before: None,
         named: Vec::new(),
-        took_others: false,
         searched: false,
         repeated: false,
     }

@@ -151,7 +151,6 @@ fn failure() -> News {
         not_before: None,
         error: "500".to_owned(),
         named: BTreeMap::new(),
-        took_others: false,
     }))
 }
 

@@ -225,7 +225,6 @@ fn a_reset_clears_what_belongs_to_the_old_place() {
         not_before: None,
         error: "500".to_owned(),
         named: BTreeMap::new(),
-        took_others: false,
     });
     let next = changed_by(&document, &order("a", reset(None, source("new"))), 100);
     assert!(next.delivered.is_empty() && next.failures().count() == 0 && next.schema.is_none());
