@@ -53,7 +53,10 @@ fn quarantine(world: &World, arguments: &[&str]) -> Said {
 }
 
 fn id_of(world: &World, row: i64) -> String {
-    quarantined(world)[&row]["id"].as_str().unwrap().to_owned()
+    let list = parsed(&quarantine(world, &["list", "--json"]));
+    let rows = list["rows"].as_array().unwrap();
+    let found = rows.iter().find(|it| it["key"]["id"] == row).unwrap();
+    found["event_id"].as_str().unwrap().to_owned()
 }
 
 fn is_empty(world: &World) -> bool {
@@ -89,6 +92,9 @@ async fn a_row_goes_to_quarantine_and_back(world: World) {
     let shown = quarantine(&world, &["show", &id[..6]]);
     let shown = good(&shown);
     assert!(shown.contains("no customer in row 2"), "{shown}");
+    let event = shown.lines().find(|line| line.starts_with('{')).unwrap();
+    let sent = &world.receiver.deliveries()[0].text;
+    assert!(sent.contains(event), "byte for byte: {event} in {sent}");
     let redrive = shown
         .lines()
         .find_map(|line| line.strip_prefix("send it again: "))
@@ -107,7 +113,9 @@ async fn a_row_goes_to_quarantine_and_back(world: World) {
     let history = || good(&run(&world, &["history", "orders", "--json"])).to_owned();
     let checkpoints = |history: &str| {
         let history: Value = serde_json::from_str(history).unwrap();
-        history["versions"].clone()
+        let kept = history["history"].as_array().unwrap().clone();
+        assert!(!kept.is_empty());
+        kept
     };
     let before = checkpoints(&history());
     let again = paste(&world, &format!("{redrive} --yes"));
@@ -244,6 +252,33 @@ async fn what_is_discarded_is_gone_and_who_did_it_is_known() {
     refuse(&world, &[]);
     until_quiet(&handler).await;
     assert_eq!(world.receiver.deliveries().len(), 1, "nothing comes again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_that_begins_those_of_several_events_touches_none_of_them() {
+    // Of seventeen ids, two begin with the same digit.
+    let most = json!({ "poison": { "most": 20 } });
+    let world = World::with_orders(hasty(most)).await;
+    filled(&world, 20).await;
+    refuse(&world, &(1..=17).collect::<Vec<_>>());
+    let handler = world.serve().await;
+    until_quiet(&handler).await;
+    let ids: Vec<String> = (1..=17).map(|row| id_of(&world, row)).collect();
+    let first = |id: &&String| ids.iter().filter(|other| other[..1] == id[..1]).count() > 1;
+    let shared = &ids.iter().find(first).unwrap()[..1];
+    for (verb, yes) in [
+        ("show", None),
+        ("redrive", Some("--yes")),
+        ("discard", Some("--yes")),
+    ] {
+        let arguments: Vec<&str> = [Some(verb), Some(shared), yes]
+            .into_iter()
+            .flatten()
+            .collect();
+        let words = ["begins the ids of several events", "write more of it"];
+        refused(&quarantine(&world, &arguments), 1, &words);
+    }
+    assert_eq!(quarantined(&world).len(), 17);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

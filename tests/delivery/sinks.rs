@@ -159,7 +159,7 @@ async fn the_checkpoint_waits_for_those_whom_function_json_names() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_list_of_receivers_stops_the_poller_until_it_is_adopted() {
     let archive = Receiver::start().await;
-    let hook = json!({ "webhook": { "url": "%HOOK%" } });
+    let hook = json!({ "name": "hook", "webhook": { "url": "%HOOK%" } });
     let world = World::with_orders(json!({ "deliver": [hook] }))
         .await
         .rows(3)
@@ -177,7 +177,7 @@ async fn another_list_of_receivers_stops_the_poller_until_it_is_adopted() {
     let stopped = handler.tick("Orders").await;
     assert_eq!(stopped.status, 500);
     for words in [
-        "archive is new",
+        "made for: archive is new; a new one",
         "from the checkpoint on",
         "`dbtick adopt orders`",
     ] {

@@ -25,6 +25,8 @@ pub struct Delivery {
     pub uri: String,
     pub headers: HeaderMap,
     pub body: Value,
+    /// The body as it came.
+    pub text: String,
     pub at: Instant,
     /// Set when the 200 was handed to the connection: before that, nothing was acknowledged.
     pub acknowledged: bool,
@@ -177,6 +179,7 @@ async fn receive(
         uri: uri.to_string(),
         headers,
         body: serde_json::from_slice(&body).unwrap(),
+        text: String::from_utf8(body.to_vec()).unwrap(),
         at: SystemClock.monotonic(),
         acknowledged: false,
     };
