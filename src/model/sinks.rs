@@ -294,14 +294,14 @@ impl Failure {
             Duration::ZERO => None,
             pause => Some(now + to_delta(pause)),
         };
-        let mut counts = BTreeMap::new();
-        for id in named.into_iter().take(MOST_NAMED) {
+        let mut counts = before.map_or_else(BTreeMap::new, |before| before.named.clone());
+        // What is still pending keeps its count through ticks that failed for another reason.
+        counts.retain(|id, _| EventId::parse(id).is_some_and(|id| pending.contains(&id)));
+        for id in named {
             let id = id.to_string();
-            let times = before
-                .and_then(|before| before.named.get(&id))
-                .unwrap_or(&0)
-                + once;
-            counts.insert(id, times);
+            if counts.len() < MOST_NAMED || counts.contains_key(&id) {
+                *counts.entry(id).or_default() += once;
+            }
         }
         Self {
             event_id: same.map_or_else(|| event_id.to_string(), |same| same.event_id.clone()),
