@@ -3,6 +3,8 @@
 // Clippy does not know that the helpers of an integration test are tests.
 #![allow(clippy::unwrap_used)]
 
+#[path = "config/policy.rs"]
+mod policy;
 #[path = "config/queue.rs"]
 mod queue;
 #[path = "config/relay.rs"]

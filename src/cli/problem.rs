@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
+
 use super::{fail, say};
 
 /// What is said, and the exit code: 1, or 2 when it was asked for in the wrong way.
@@ -10,6 +12,8 @@ use super::{fail, say};
 pub(super) struct Problem {
     text: String,
     usage: bool,
+    /// For machines, where there is more to say than the text.
+    object: Option<Value>,
 }
 
 impl Problem {
@@ -17,6 +21,7 @@ impl Problem {
         Self {
             text: text.into(),
             usage: false,
+            object: None,
         }
     }
 
@@ -24,6 +29,15 @@ impl Problem {
         Self {
             text: text.into(),
             usage: true,
+            object: None,
+        }
+    }
+
+    /// Machines are told this, in place of the text alone.
+    pub(super) fn in_detail(self, object: Value) -> Self {
+        Self {
+            object: Some(object),
+            ..self
         }
     }
 
@@ -40,11 +54,17 @@ impl<E: Error> From<E> for Problem {
 
 /// The end of a command; machines find the problem on stdout too.
 pub(super) fn finish(result: Result<(), Problem>, json: bool) -> ExitCode {
-    let Err(Problem { text, usage }) = result else {
+    let Err(Problem {
+        text,
+        usage,
+        object,
+    }) = result
+    else {
         return ExitCode::SUCCESS;
     };
     if json {
-        let object = serde_json::json!({ "ok": false, "error": text });
+        let mut object = object.unwrap_or_else(|| json!({ "ok": false }));
+        object["error"] = json!(text);
         say(&format!("{object}\n"));
     }
     let code = fail(&text);

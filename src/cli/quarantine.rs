@@ -65,7 +65,7 @@ struct Show {
 #[derive(Debug, Args)]
 struct Which {
     /// Ids of events, or their beginnings
-    #[arg(required_unless_present = "all")]
+    #[arg(value_name = "EVENT")]
     events: Vec<String>,
     /// All rows of the poller
     #[arg(long, conflicts_with = "events")]
@@ -152,9 +152,9 @@ impl List {
         say(&format!("{table}\n"));
         let arguments = self.target.place.arguments();
         say(&format!(
-            "{}: {} row(s); `dbtick quarantine show {} EVENT{arguments}` shows one\n",
+            "{}: {}; `dbtick quarantine show {} EVENT{arguments}` shows one\n",
             poller.name,
-            rows.len(),
+            rows_of(rows.len()),
             poller.name
         ));
         Ok(())
@@ -238,34 +238,26 @@ impl RedriveRows {
         let delivered = count(&results, |result| *result == Redriven::Delivered);
         let superseded = count(&results, |result| *result == Redriven::Superseded);
         let failed = results.len() - delivered - superseded;
-        if self.rails.json {
-            let each = rows.iter().zip(&results);
-            let each: Vec<Value> = each.map(|(kept, result)| outcome(kept, result)).collect();
-            let object = json!({
-                "ok": failed == 0, "done": true, "what": "redrive", "poller": poller.name,
-                "delivered": delivered, "superseded": superseded, "failed": failed, "rows": each,
-            });
-            say(&format!("{object}\n"));
-        } else {
-            for (kept, result) in rows.iter().zip(&results) {
-                let id = &kept.case.event_id;
-                let said = match result {
-                    Redriven::Delivered => "delivered".to_owned(),
-                    Redriven::Superseded => {
-                        "superseded: the row has changed since, or is gone".to_owned()
-                    }
-                    Redriven::Failed(reason) => format!("not taken: {reason}"),
-                };
-                say(&format!("{id}  {said}\n"));
-            }
+        let each = rows.iter().zip(&results);
+        let each: Vec<Value> = each.map(|(kept, result)| outcome(kept, result)).collect();
+        let object = json!({
+            "ok": failed == 0, "done": true, "what": "redrive", "poller": poller.name,
+            "delivered": delivered, "superseded": superseded, "failed": failed, "rows": each,
+        });
+        if !self.rails.json {
+            say(&told(&rows, &results));
             say(&format!(
                 "{delivered} delivered, {superseded} superseded, {failed} not taken\n"
             ));
+        } else if failed == 0 {
+            say(&format!("{object}\n"));
         }
-        match failed {
-            0 => Ok(()),
-            failed => Err(Problem::new(format!("{failed} row(s) stay in quarantine"))),
-        }
+        let stay = match failed {
+            0 => return Ok(()),
+            1 => "1 row stays in quarantine".to_owned(),
+            failed => format!("{failed} rows stay in quarantine"),
+        };
+        Err(Problem::new(stay).in_detail(object))
     }
 }
 
@@ -289,7 +281,7 @@ impl Discard {
             });
             say(&format!("{object}\n"));
         } else {
-            say(&format!("{discarded} row(s) discarded\n"));
+            say(&format!("{} discarded\n", rows_of(discarded)));
         }
         Ok(())
     }
@@ -297,6 +289,12 @@ impl Discard {
 
 impl Which {
     async fn of(&self, poller: &Poller) -> Result<Vec<Kept>, Problem> {
+        if self.events.is_empty() && !self.all {
+            let name = &poller.name;
+            return Err(Problem::usage(format!(
+                "say which: an EVENT or several, or --all; `dbtick quarantine list {name}` shows them"
+            )));
+        }
         let rows = poller.quarantined().await?.rows;
         if self.all {
             return match rows.is_empty() {
@@ -381,6 +379,30 @@ fn outcome(kept: &Kept, result: &Redriven) -> Value {
     };
     let id = &kept.case.event_id;
     json!({ "event_id": id, "receiver": kept.case.sink, "outcome": outcome, "reason": reason })
+}
+
+/// What became of each row.
+fn told(rows: &[Kept], results: &[Redriven]) -> String {
+    let line = |(kept, result): (&Kept, &Redriven)| {
+        let said = match result {
+            Redriven::Delivered => "delivered".to_owned(),
+            Redriven::Superseded => {
+                "superseded, not sent: the row has changed since, or is gone; its newer version comes \
+                 by itself. --as-is sends this one, discard removes it"
+                    .to_owned()
+            }
+            Redriven::Failed(reason) => format!("not taken: {reason}"),
+        };
+        format!("{}  {said}\n", kept.case.event_id)
+    };
+    rows.iter().zip(results).map(line).collect()
+}
+
+fn rows_of(count: usize) -> String {
+    match count {
+        1 => "1 row".to_owned(),
+        count => format!("{count} rows"),
+    }
 }
 
 fn count(results: &[Redriven], is: impl Fn(&Redriven) -> bool) -> usize {

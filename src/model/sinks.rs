@@ -322,15 +322,14 @@ impl Failure {
             Duration::ZERO => None,
             pause => Some(now + to_delta(pause)),
         };
-        // Who is not named this time, because nothing got there, was named before all the same.
-        let still = |id: &String| EventId::parse(id).is_some_and(|id| pending.contains(&id));
         let mut counts = before.map_or_else(BTreeMap::new, |before| before.named.clone());
-        counts.retain(|id, _| still(id));
+        // What is still pending keeps its count through ticks that failed for another reason.
+        counts.retain(|id, _| EventId::parse(id).is_some_and(|id| pending.contains(&id)));
         for id in named {
-            *counts.entry(id.to_string()).or_insert(0) += once;
-        }
-        while counts.len() > MOST_NAMED {
-            counts.pop_last();
+            let id = id.to_string();
+            if counts.len() < MOST_NAMED || counts.contains_key(&id) {
+                *counts.entry(id).or_default() += once;
+            }
         }
         Self {
             event_id: same.map_or_else(|| event_id.to_string(), |same| same.event_id.clone()),

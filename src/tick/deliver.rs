@@ -3,7 +3,7 @@
 //! What a sink never takes is kept aside before the receipt is made (I13). A receipt counts the events
 //! for which the commit policy is met (E1); the others come again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 
@@ -254,31 +254,41 @@ impl Round<'_> {
     }
 
     fn news(&self, done: &[bool]) -> News {
-        let mut news = News::default();
+        let mut news = News {
+            gone: self.gone(),
+            ..News::default()
+        };
         for (outlet, settled) in &self.asked {
-            let Settled {
-                handed,
-                news: own,
-                aside,
-            } = settled;
+            let handed = &settled.handed;
             // The others come again, and are counted then.
-            let passed = aside.iter().filter(|at| done[**at]).count();
+            let passed = settled.aside.iter().filter(|at| done[**at]).count();
             let left_out = (0..done.len()).any(|at| done[at] && handed.is_pending(at));
-            let gone = handed
-                .failure
-                .as_ref()
-                .filter(|failure| failure.kind == FailureKind::Gone && !left_out);
-            if let Some(gone) = gone {
-                news.gone = Some(gone.reason.clone());
-            }
             let sink = SinkNews {
                 falls_behind: left_out.then(|| self.lag(handed)),
                 set_aside: u32::try_from(passed).unwrap_or(u32::MAX),
-                ..own.clone()
+                ..settled.news.clone()
             };
             news.sinks.insert(outlet.sink.name().to_owned(), sink);
         }
         news
+    }
+
+    /// Why nobody is there any more, if the policy cannot be met without those that are gone.
+    fn gone(&self) -> Option<String> {
+        let poller = self.dispatch.poller;
+        let gone: BTreeMap<&str, &str> = self
+            .asked
+            .iter()
+            .filter_map(|(outlet, settled)| {
+                let failure = settled.handed.failure.as_ref();
+                let failure = failure.filter(|failure| failure.kind == FailureKind::Gone)?;
+                Some((outlet.sink.name(), failure.reason.as_str()))
+            })
+            .collect();
+        let others = poller.sinks.iter();
+        let others = others.map(|outlet| (outlet.required, !gone.contains_key(outlet.sink.name())));
+        let reason = gone.values().next()?;
+        (!poller.commit.is_met(others)).then(|| (*reason).to_owned())
     }
 
     /// It has all that is below the checkpoint, and what was delivered above it until now.

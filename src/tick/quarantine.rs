@@ -69,8 +69,8 @@ pub enum Redriven {
 pub enum RedriveError {
     #[error("{owner} is at work on this poller; try again in a moment")]
     Held { owner: String },
-    #[error("the poller is paused: `dbtick resume` it first")]
-    Paused,
+    #[error("{poller} is paused, and so are its quarantined rows: `dbtick resume {poller}` first")]
+    Paused { poller: String },
     #[error(transparent)]
     Tick(#[from] TickError),
     #[error(transparent)]
@@ -180,18 +180,21 @@ impl Poller {
             let poller = self.name.clone();
             return Err(OperateError::NotBegun { poller }.into());
         };
+        let paused = || RedriveError::Paused {
+            poller: self.name.clone(),
+        };
         // What a sink asked to wait for is no reason here: a person wants to know now.
         match reason_to_stop(self, &standing)? {
             Some(Outcome::HeldElsewhere { owner }) => {
                 return Err(RedriveError::Held { owner });
             }
-            Some(Outcome::Paused) => return Err(RedriveError::Paused),
+            Some(Outcome::Paused) => return Err(paused()),
             _ => {}
         }
         let keeper = match claim(self, standing).await? {
             Claimed::Mine(keeper) => keeper,
             Claimed::Elsewhere(owner) => return Err(RedriveError::Held { owner }),
-            Claimed::Paused => return Err(RedriveError::Paused),
+            Claimed::Paused => return Err(paused()),
         };
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|at| rows[*at].case.position().ok());

@@ -42,7 +42,7 @@ pub enum Outcome {
         owner: String,
     },
     Paused,
-    /// The receiver asked not to be called yet.
+    /// A receiver asked not to be called yet, or is left alone because it has failed too often.
     NotBefore {
         until: Timestamp,
     },
@@ -340,7 +340,9 @@ impl Outcome {
                 format!("the lease is held by {owner}, nothing to do here")
             }
             Self::Paused => "paused".to_owned(),
-            Self::NotBefore { until } => format!("the receiver asked to wait until {until}"),
+            Self::NotBefore { until } => format!(
+                "waits until {until}: a receiver asked for that, or has failed too often to be asked at once"
+            ),
             Self::Started => "starts from now".to_owned(),
         }
     }
@@ -438,9 +440,8 @@ impl TickReport {
         late.extend(self.behind.iter().map(Behind::sentence));
         if self.tally.quarantined > 0 {
             late.push(format!(
-                "{} set aside: `dbtick quarantine list {}`",
-                rows_of(self.tally.quarantined),
-                self.poller
+                "{} of them set aside, not delivered: `dbtick quarantine list {}`",
+                self.tally.quarantined, self.poller
             ));
         }
         let late: String = late.iter().map(|said| format!("; {said}")).collect();

@@ -8,12 +8,12 @@ use std::time::Duration;
 use dbtick::clock::{Clock, SystemClock};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use super::http::{RawAnswer, chunked, exchange, timer_body};
+use super::http::{RawAnswer, chunked, exchange, timer_body, try_exchange};
 use super::within;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_dbtick");
@@ -147,6 +147,22 @@ impl HandlerProcess {
     pub async fn tick_as(&self, function: &str, id: &str) -> RawAnswer {
         let body = timer_body(&Value::Null).to_string();
         exchange(self.port, chunked(function, id, &body)).await
+    }
+
+    /// A tick of which the process may die.
+    pub async fn try_tick(&self, function: &str) -> Option<RawAnswer> {
+        let body = timer_body(&Value::Null).to_string();
+        let id = "00000000-0000-0000-0000-000000000000";
+        try_exchange(self.port, chunked(function, id, &body)).await
+    }
+
+    /// The host repeats a failed tick for the n-th time.
+    pub async fn retry(&self, function: &str, count: u32) -> RawAnswer {
+        let mut body = timer_body(&Value::Null);
+        body["Metadata"]["RetryContext"] =
+            json!({ "RetryCount": count, "MaxRetryCount": 9, "Exception": null });
+        let id = "00000000-0000-0000-0000-000000000000";
+        exchange(self.port, chunked(function, id, &body.to_string())).await
     }
 
     pub fn signal(&self, signal: Signal) {

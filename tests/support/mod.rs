@@ -6,6 +6,7 @@
 
 pub mod azurite;
 pub mod certificate;
+pub mod command;
 pub mod dice;
 pub mod handler;
 pub mod http;

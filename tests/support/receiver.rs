@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use dbtick::clock::{Clock, SystemClock};
+use futures_util::stream;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -24,6 +25,8 @@ pub struct Delivery {
     pub uri: String,
     pub headers: HeaderMap,
     pub body: Value,
+    /// The body as it came.
+    pub text: String,
     pub at: Instant,
     /// Set when the 200 was handed to the connection: before that, nothing was acknowledged.
     pub acknowledged: bool,
@@ -62,6 +65,10 @@ pub enum Answer {
     WhenOpened,
     /// Never; the connection stays open.
     Never,
+    /// 200 with this, and the connection breaks before the end of it.
+    Cut(&'static str),
+    /// 200 with this, over and over.
+    Endless(&'static str),
 }
 
 type Script = dyn Fn(usize, &Delivery) -> Answer + Send + Sync;
@@ -172,6 +179,7 @@ async fn receive(
         uri: uri.to_string(),
         headers,
         body: serde_json::from_slice(&body).unwrap(),
+        text: String::from_utf8(body.to_vec()).unwrap(),
         at: SystemClock.monotonic(),
         acknowledged: false,
     };
@@ -199,6 +207,15 @@ async fn receive(
             gate.wait_for(|open| *open).await.unwrap();
         }
         Answer::Never => std::future::pending().await,
+        Answer::Cut(text) => {
+            let broken = std::io::Error::other("the receiver hangs up");
+            let parts = stream::iter([Ok(text), Err(broken)]);
+            return Body::from_stream(parts).into_response();
+        }
+        Answer::Endless(text) => {
+            let parts = stream::repeat_with(move || Ok::<_, std::io::Error>(text));
+            return Body::from_stream(parts).into_response();
+        }
     }
     shared.deliveries.lock().unwrap()[index].acknowledged = true;
     shared.acknowledged.send_modify(|n| *n += 1);

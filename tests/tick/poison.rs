@@ -54,6 +54,10 @@ async fn ticks_until_done(world: &World, most: usize) -> usize {
     panic!("it did not end well in {most} ticks: {said:#?}");
 }
 
+async fn later() {
+    sleep(Duration::from_secs(301)).await;
+}
+
 fn world(n: i64, max_rows: usize) -> World {
     let mut world = World::with_rows(n);
     world.max_rows = max_rows;
@@ -388,6 +392,26 @@ async fn a_row_that_is_named_too_often_or_for_good_is_set_aside() {
         assert_eq!(world.hook().stored(), [1, 2, 4, 6]);
         assert_eq!(world.checkpoint(), 6);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_often_a_row_was_named_is_not_forgotten_while_the_receiver_is_down() {
+    let world = world(6, 6);
+    for _ in 0..4 {
+        world.hook().is(Temper::Names(rows([3]), false));
+        failed(world.tick().await);
+        later().await;
+        world.hook().is(Temper::Always(FailureKind::Passing));
+        failed(world.tick().await);
+        later().await;
+    }
+    assert_eq!(aside(&world).await, []);
+    world.hook().is(Temper::Names(rows([3]), false));
+    // It is the last that is left; a neighbour shows whose fault it is.
+    world.insert([7]);
+    assert_eq!(ticks_until_done(&world, 1).await, 1);
+    assert_eq!(rows_aside(&world).await, [3]);
+    assert_eq!(world.checkpoint(), 7);
 }
 
 #[tokio::test(start_paused = true)]

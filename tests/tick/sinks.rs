@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dbtick::model::policy::CommitPolicy;
+use dbtick::model::state::Status;
 use dbtick::model::transitions::Order;
 use dbtick::sink::FailureKind;
 use dbtick::tick::report::{Outcome, TickError};
@@ -91,6 +92,22 @@ async fn a_required_sink_that_fails_keeps_the_checkpoint_where_it_is() {
     assert_eq!(done(world.tick().await), Outcome::Drained);
     assert_eq!(world.hook().stored(), [1, 2, 3, 4]);
     assert_eq!(rows(audit(&world).stored()), rows(1..=4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_optional_sink_that_is_gone_pauses_nobody_whoever_else_fails() {
+    let world = world(4, 4);
+    audit(&world).is(Temper::Always(FailureKind::Gone));
+    world.hook().is(Temper::Always(FailureKind::Passing));
+    let error = failed(world.tick().await);
+    assert!(
+        matches!(&error, TickError::Delivery { sink, paused: false, .. } if sink == "hook"),
+        "{error}"
+    );
+    assert_eq!(world.document().status, Status::Active);
+    world.hook().is(Temper::Kind);
+    assert_eq!(done(world.tick().await), Outcome::Drained);
+    assert_eq!(world.hook().stored(), [1, 2, 3, 4]);
 }
 
 #[tokio::test(start_paused = true)]
