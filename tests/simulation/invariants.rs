@@ -290,7 +290,10 @@ impl End<'_> {
         let (mut least, mut most) = (0, 0);
         for (_, receiver) in self.receivers.all() {
             most += receiver.aside().count() as u64;
-            let rows = self.table.rows().map(|(place, version)| (place.key, version));
+            let rows = self
+                .table
+                .rows()
+                .map(|(place, version)| (place.key, version));
             let aside = rows.filter(|row| receiver.is_aside(*row) && !receiver.stored(*row));
             least += aside.count() as u64;
         }
@@ -314,7 +317,10 @@ impl Passage<'_> {
         for (id, position) in &self.after.delivered {
             let place = Place::from(position);
             let Some((_, version)) = self.receivers.version_of(*id) else {
-                return violation("I1", format!("row {place} is remembered and was never sent"));
+                return violation(
+                    "I1",
+                    format!("row {place} is remembered and was never sent"),
+                );
             };
             if self.table.version_at(place) == Some(version) {
                 self.is_covered(place, version)?;
@@ -347,7 +353,10 @@ impl Passage<'_> {
         for (name, _) in self.receivers.all().filter(|(_, it)| !it.has(row)) {
             let lag = self.after.sink(&name).lag;
             let comes = lag.is_some_and(|lag| {
-                let at = lag.position.as_ref().map(|mark| Place::from(&mark.position));
+                let at = lag
+                    .position
+                    .as_ref()
+                    .map(|mark| Place::from(&mark.position));
                 at < Some(place) && id.is_none_or(|id| !lag.delivered.contains_key(&id))
             });
             require(comes, "I1", || {
@@ -363,7 +372,10 @@ impl Passage<'_> {
             let Some(lag) = self.after.sink(&name).lag else {
                 continue;
             };
-            let at = lag.position.as_ref().map(|mark| Place::from(&mark.position));
+            let at = lag
+                .position
+                .as_ref()
+                .map(|mark| Place::from(&mark.position));
             require(at <= Place::of(self.after), "I1", || {
                 format!("{name} is behind at {at:?}, beyond the checkpoint")
             })?;

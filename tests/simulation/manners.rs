@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use dbtick::sink::FailureKind;
 
+use super::Plan;
 use super::faults::{Bug, Mode};
 use super::world::{Layout, Rng};
-use super::Plan;
 
 /// Versions are numbered from one; about so many are written.
 const VERSIONS: u64 = 90;
@@ -67,7 +67,10 @@ impl Manners {
     }
 
     pub(crate) fn mood(&self, at: Duration) -> Option<FailureKind> {
-        let now = self.moods.iter().find(|mood| mood.from <= at && at < mood.to);
+        let now = self
+            .moods
+            .iter()
+            .find(|mood| mood.from <= at && at < mood.to);
         now.map(|mood| mood.kind)
     }
 

@@ -223,7 +223,10 @@ impl std::fmt::Display for Describe<'_> {
         }
         for (sink, state) in &self.0.sinks {
             if let Some(lag) = &state.lag {
-                let at = lag.position.as_ref().map(|mark| Place::from(&mark.position));
+                let at = lag
+                    .position
+                    .as_ref()
+                    .map(|mark| Place::from(&mark.position));
                 let more = lag.delivered.len();
                 write!(f, ", {sink} is behind at {at:?} and {more}")?;
             }

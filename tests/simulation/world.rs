@@ -292,7 +292,8 @@ impl World {
     /// Everything visible is committed, and everybody has it.
     pub(crate) fn is_drained(&self) -> bool {
         let document = self.documents().state();
-        let behind = document.is_some_and(|it| it.is_anybody_behind() || it.status == Status::Paused);
+        let behind =
+            document.is_some_and(|it| it.is_anybody_behind() || it.status == Status::Paused);
         !behind && self.checkpoint() >= self.table().last()
     }
 
@@ -306,6 +307,17 @@ impl World {
         });
         let wait = until.max().map(|until| until - self.now());
         wait.and_then(|wait| wait.to_std().ok()).unwrap_or_default()
+    }
+
+    /// Whether a receiver has rows before it that it never takes and that are not aside.
+    pub(crate) fn bad_rows_wait(&self) -> bool {
+        let (table, receivers) = (self.table(), self.receivers());
+        receivers.all().any(|(_, receiver)| {
+            table.rows().any(|(place, version)| {
+                let bad = receiver.manners.bad.contains_key(&version);
+                bad && !receiver.is_aside((place.key, version))
+            })
+        })
     }
 
     pub(crate) fn somebody_leaves(&self) -> bool {
