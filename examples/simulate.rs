@@ -38,6 +38,9 @@ struct Arguments {
     /// No faults: a calm world must not have duplicates.
     #[arg(long)]
     calm: bool,
+    /// Name every seed that breaks a promise, not only the first.
+    #[arg(long)]
+    all: bool,
     /// Plant a bug, by name.
     #[arg(long, value_parser = bug)]
     bug: Option<Bug>,
@@ -81,6 +84,9 @@ fn main() -> ExitCode {
         overran += run.summary.overran;
         duplicates += run.summary.duplicates;
         if let Some(violation) = run.violation {
+            if arguments.all {
+                println!("seed {seed}: {}: {}", violation.name, violation.what);
+            }
             let entry = found.entry(violation.name);
             entry.or_insert((seed, 0, violation.what)).1 += 1;
         }

@@ -2,7 +2,7 @@
 //! days and weeks in which something was committed. So a poller that commits every second and one
 //! that commits once a day both reach back for weeks, in a few KiB.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::CursorMark;
 use crate::clock::Timestamp;
@@ -46,6 +46,8 @@ pub struct HistoryEntry {
     pub undo: bool,
     /// The database's next transaction when it was read (B9).
     pub transaction: Option<u64>,
+    /// Sinks that did not have all that is below it, and where they were; `None`: at the beginning.
+    pub behind: BTreeMap<String, Option<CursorMark>>,
 }
 
 /// Enough of a fingerprint to tell two sources apart.

@@ -175,6 +175,34 @@ pub(super) fn begin_at(known: &mut Sinks, place: Option<&Position>) {
     }
 }
 
+/// Who is behind, and where.
+pub(super) fn behind(known: &Sinks) -> BTreeMap<String, Option<CursorMark>> {
+    let place = |sink: &SinkState| sink.lag.as_ref().map(|lag| lag.position.clone());
+    let behind = known.iter();
+    behind
+        .filter_map(|(name, sink)| Some((name.clone(), place(sink)?)))
+        .collect()
+}
+
+/// The poller goes to a place at which these were behind. Whether they have got since what they lacked is
+/// not known any more, so it comes to them again.
+pub(super) fn again_behind(
+    known: &mut Sinks,
+    then: &BTreeMap<String, Option<CursorMark>>,
+    now: Timestamp,
+) {
+    let place = |mark: &Option<CursorMark>| mark.as_ref().map(|mark| mark.position.clone());
+    for (name, mark) in then {
+        let Some(state) = known.get_mut(name) else {
+            continue;
+        };
+        let lag = state.lag.as_ref();
+        if lag.is_none_or(|lag| place(mark) < place(&lag.position)) {
+            state.lag = Some(Lag::new(mark.clone(), BTreeMap::new(), now));
+        }
+    }
+}
+
 /// Another document takes the place of one: whoever is behind in either is behind.
 pub(super) fn keep_behind(sinks: &mut Sinks, before: &Sinks) {
     if sinks.is_empty() {

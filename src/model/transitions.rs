@@ -412,6 +412,7 @@ fn entry(document: &StateDocument, version: u64, at: Timestamp, by: Option<&str>
             .epoch
             .as_ref()
             .and_then(|epoch| epoch.transaction),
+        behind: sinks::behind(&document.sinks),
     }
 }
 

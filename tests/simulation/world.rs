@@ -309,6 +309,17 @@ impl World {
         wait.and_then(|wait| wait.to_std().ok()).unwrap_or_default()
     }
 
+    /// Whether a receiver has rows before it that it never takes and that are not aside.
+    pub(crate) fn bad_rows_wait(&self) -> bool {
+        let (table, receivers) = (self.table(), self.receivers());
+        receivers.all().any(|(_, receiver)| {
+            table.rows().any(|(place, version)| {
+                let bad = receiver.manners.bad.contains_key(&version);
+                bad && !receiver.is_aside((place.key, version))
+            })
+        })
+    }
+
     pub(crate) fn somebody_leaves(&self) -> bool {
         let receivers = self.receivers();
         let mut all = receivers.all();

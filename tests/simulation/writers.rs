@@ -44,6 +44,9 @@ async fn write_in_order(world: Arc<World>) {
 pub(crate) async fn keep_good_rows_coming(world: Arc<World>) {
     for key in 1000.. {
         sleep(TICK).await;
+        if !world.bad_rows_wait() {
+            return;
+        }
         let mut table = world.table();
         let cursor = table.last_drawn() + 1;
         table.put(Place { cursor, key });

@@ -226,6 +226,38 @@ async fn a_sink_that_took_a_part_is_sent_only_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reset_that_is_undone_leaves_whoever_was_behind_where_it_was() {
+    let world = world(6, 3);
+    audit(&world).is(Temper::Always(FailureKind::Passing));
+    assert_eq!(done(world.tick().await), Outcome::Drained);
+    let poller = world.poller("app/one");
+    let by = |id: &str| dbtick::model::transitions::Operator {
+        who: "ada".to_owned(),
+        why: "a mistake".to_owned(),
+        id: id.to_owned(),
+    };
+    let otherwise = dbtick::tick::operate::Otherwise::Refuse;
+    let reset = |evidence| Order::Reset {
+        to: None,
+        source: poller.identity(),
+        evidence,
+    };
+    let operated = poller.operate(&by("1"), otherwise, reset).await.unwrap();
+    let version = operated.undo().unwrap();
+    let undo = |evidence| Order::Rollback {
+        version,
+        source: poller.identity(),
+        evidence,
+    };
+    poller.operate(&by("2"), otherwise, undo).await.unwrap();
+    assert_eq!(world.checkpoint(), 6);
+    audit(&world).is(Temper::Kind);
+    later().await;
+    world.tick().await.result.unwrap();
+    assert_eq!(rows(audit(&world).stored()), rows(1..=6));
+}
+
+#[tokio::test(start_paused = true)]
 async fn catching_up_ends_after_a_while_and_goes_on_with_the_next_tick() {
     let world = world(40, 2);
     audit(&world).is(Temper::Always(FailureKind::Passing));

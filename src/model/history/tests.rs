@@ -17,6 +17,7 @@ fn entry(version: u64, second: i64) -> HistoryEntry {
         by: None,
         undo: false,
         transaction: None,
+        behind: Default::default(),
     }
 }
 

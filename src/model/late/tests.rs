@@ -196,6 +196,7 @@ fn entry(version: u64, second: i64) -> HistoryEntry {
         by: None,
         undo: false,
         transaction: Some(version * 10),
+        behind: Default::default(),
     }
 }
 

@@ -219,6 +219,7 @@ fn rollback(
     next.checkpoint.cursor.clone_from(&kept.cursor);
     let place = kept.cursor.as_ref().map(|mark| &mark.position);
     sinks::begin_at(&mut next.sinks, place);
+    sinks::again_behind(&mut next.sinks, &kept.behind, now);
     next.checkpoint
         .last_successful_batch_id
         .clone_from(&kept.batch_id);

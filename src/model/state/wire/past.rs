@@ -1,5 +1,7 @@
 //! Kept checkpoints and schemas as JSON: short, since there are many of them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::DocumentError;
@@ -41,6 +43,8 @@ pub(super) struct WireEntry {
     undo: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     transaction: Option<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    behind: BTreeMap<String, Option<WirePlace>>,
 }
 
 /// Scalars as in `delivered`: typed one by one.
@@ -65,6 +69,7 @@ impl From<&HistoryEntry> for WireEntry {
             by,
             undo,
             transaction,
+            behind,
         } = entry;
         let place = |mark: &CursorMark| WirePlace {
             kind: mark.kind,
@@ -93,6 +98,10 @@ impl From<&HistoryEntry> for WireEntry {
             by: by.clone(),
             undo: *undo,
             transaction: *transaction,
+            behind: behind
+                .iter()
+                .map(|(sink, mark)| (sink.clone(), mark.as_ref().map(place)))
+                .collect(),
         }
     }
 }
@@ -101,6 +110,10 @@ impl TryFrom<WireEntry> for HistoryEntry {
     type Error = DocumentError;
 
     fn try_from(entry: WireEntry) -> Result<Self, DocumentError> {
+        let behind = entry.behind.into_iter().map(|(sink, place)| {
+            let mark = place.map(CursorMark::try_from).transpose()?;
+            Ok((sink, mark))
+        });
         Ok(Self {
             version: entry.version,
             at: entry.at,
@@ -113,6 +126,7 @@ impl TryFrom<WireEntry> for HistoryEntry {
             by: entry.by,
             undo: entry.undo,
             transaction: entry.transaction,
+            behind: behind.collect::<Result<_, DocumentError>>()?,
         })
     }
 }
