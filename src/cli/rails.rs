@@ -15,6 +15,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::model::history::short;
 use crate::model::lease::AgeEvidence;
 use crate::model::position::Position;
+use crate::model::sinks;
 use crate::model::state::{StateDocument, Status};
 use crate::model::transitions::{Operator, Order};
 use crate::tick::Poller;
@@ -25,6 +26,7 @@ use crate::tick::report::TickError;
 const LONGEST_REASON: usize = 500;
 
 const OLD_SOURCE: &str = "put the old source back into function.json";
+const OLD_RECEIVERS: &str = "put the old receivers back into function.json";
 
 #[derive(Debug, Args)]
 pub(super) struct Rails {
@@ -91,14 +93,13 @@ impl Rails {
         }
         let operated = poller.operate(by, otherwise, order).await?;
         let undo = match &before {
-            // What is adopted is the definition, and that is not in the history.
-            Found::Document(before)
-                if plan.what == "adopt" && before.source_fingerprint != poller.fingerprint =>
-            {
-                let command = self.command(place, "adopt", &poller.name, "");
-                Some(format!("{OLD_SOURCE}, then {command}"))
-            }
-            Found::Document(_) => self.undo(place, poller, &operated),
+            Found::Document(before) => match adopted(&plan, before, poller) {
+                Some(old) => {
+                    let command = self.command(place, "adopt", &poller.name, "");
+                    Some(format!("{old}, then {command}"))
+                }
+                None => self.undo(place, poller, &operated),
+            },
             Found::Nothing { .. } | Found::Refused { .. } => None,
         };
         self.report(plan, &operated, undo);
@@ -177,6 +178,19 @@ impl Rails {
         let arguments = place.arguments();
         let yes = if self.yes { " --yes" } else { "" };
         format!("dbtick {verb} {poller}{more}{arguments}{yes}")
+    }
+}
+
+/// What has to be put back before it can be adopted again: definitions are not in the history.
+fn adopted(plan: &Plan, before: &StateDocument, poller: &Poller) -> Option<&'static str> {
+    if plan.what != "adopt" {
+        None
+    } else if before.source_fingerprint != poller.fingerprint {
+        Some(OLD_SOURCE)
+    } else if sinks::compare(&before.sinks, &poller.sink_names()).is_err() {
+        Some(OLD_RECEIVERS)
+    } else {
+        None
     }
 }
 

@@ -33,7 +33,7 @@ pub enum Outcome {
     /// As many delivered rows are remembered as can be; the next tick goes on when the checkpoint may
     /// pass them.
     Full,
-    /// Nothing new, and a sink that was behind was brought forward.
+    /// Nothing new, and a sink that was behind was brought forward, as far as it took rows.
     CaughtUp,
     /// The time budget ran out with rows left; the next tick goes on.
     BudgetSpent,
@@ -447,6 +447,9 @@ impl TickReport {
         let late: String = late.iter().map(|said| format!("; {said}")).collect();
         let poller = &self.poller;
         match &self.result {
+            Ok(Outcome::CaughtUp) if !self.behind.is_empty() => {
+                format!("{poller}: nothing new; a receiver that is behind was asked again{late}")
+            }
             Ok(outcome) => format!("{poller}: {}{done}{schema}{late}", outcome.sentence()),
             Err(error) => format!("{poller}: {}{done}{schema}{late}", error.story()),
         }

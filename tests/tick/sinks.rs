@@ -57,6 +57,12 @@ async fn an_optional_sink_that_fails_blocks_nobody_and_catches_up_by_itself() {
     world.insert(11..=13);
     later().await;
     assert_eq!(done(world.tick().await), Outcome::Drained);
+    later().await;
+    let sentence = world.tick().await.sentence();
+    assert!(
+        sentence.contains("asked again; audit is behind since"),
+        "{sentence}"
+    );
     audit(&world).is(Temper::Kind);
     later().await;
     let report = world.tick().await;
