@@ -277,6 +277,7 @@ impl<'a> Work<'a> {
         let mut named: BTreeMap<EventId, Unaccepted> =
             named.into_iter().map(|event| (event.id, event)).collect();
         self.rejected |= !named.is_empty();
+        let single = range.len() == 1;
         let ids = &self.batch.event_ids[range.clone()];
         let all = ids.iter().all(|id| named.contains_key(id));
         // Those that it has named before, while it took others, may well be all that is left.
@@ -300,12 +301,15 @@ impl<'a> Work<'a> {
             };
             let times = self.times_named(&id) + 1;
             self.named.push(id);
-            if event.stance == Stance::Never || times >= poison.attempts {
+            // One that is left alone is named without others that are taken, and counted by its failures.
+            let left_alone = single && self.isolating && self.is_counted(&id);
+            if event.stance == Stance::Never || times >= poison.attempts || left_alone {
                 let suspect = Suspect {
                     reason: event.reason,
-                    alone: false,
+                    alone: single,
                 };
                 self.suspects.insert(at, suspect);
+                self.took_since &= !single;
             }
         }
     }
@@ -352,6 +356,12 @@ impl<'a> Work<'a> {
         let mut suspects = self.suspects.keys();
         let named_before = |at: &usize| self.times_named(&self.batch.event_ids[*at]) > 0;
         self.fates.contains(&Fate::Taken) || self.took_earlier || suspects.all(named_before)
+    }
+
+    /// Whether the failures so far are about this very event.
+    fn is_counted(&self, id: &EventId) -> bool {
+        let ids = BTreeSet::from([*id]);
+        self.before.is_some_and(|before| before.concerns(&ids))
     }
 
     fn times_named(&self, id: &EventId) -> u32 {
@@ -466,7 +476,13 @@ impl<'a> Work<'a> {
         let failure = self.failure.or_else(|| {
             let reason = match suspected {
                 Some(suspect) => suspect.reason,
-                None => format!("it does not take {} event(s) yet", named.len()),
+                None => format!(
+                    "it does not take {} event(s) yet",
+                    self.fates
+                        .iter()
+                        .filter(|fate| **fate == Fate::Pending)
+                        .count()
+                ),
             };
             pending.then(|| DeliveryFailure::new(FailureKind::Rejected, reason))
         });
