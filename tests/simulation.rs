@@ -131,7 +131,7 @@ fn a_lease_that_is_not_respected_shows_in_a_calm_world() {
 #[test]
 fn the_chaos_is_real() {
     let (mut takeovers, mut duplicates, mut crashes, mut failed) = (0, 0, 0, 0);
-    let mut orders = 0;
+    let (mut orders, mut lags, mut quarantined) = (0, 0, 0);
     for seed in 0..25 {
         let summary = run(seed, CHAOS).summary;
         assert!(summary.commits > 0 && summary.rows > 0, "seed {seed}");
@@ -140,7 +140,10 @@ fn the_chaos_is_real() {
         crashes += summary.crashes;
         failed += summary.failed_ticks;
         orders += summary.orders;
+        lags += summary.lags;
+        quarantined += summary.quarantined;
     }
+    assert!(lags >= 5 && quarantined >= 5, "{lags} {quarantined}");
     let seen = [takeovers, duplicates, crashes, failed, orders];
     assert!(seen.iter().all(|times| *times >= 10), "{seen:?}");
 }

@@ -79,6 +79,17 @@ impl Layout {
             _ if has_manners => policy(rng, sinks),
             _ => (CommitPolicy::Required, [false; MOST_SINKS]),
         };
+        let lateness = match (plan.bug, rng.below(5)) {
+            (Some(Bug::EvidenceBeforeBound | Bug::PreparedForgotten), _) => Lateness::Writers,
+            (Some(Bug::RowsInFlightIgnored), _) => Lateness::Rows,
+            (Some(Bug::WindowTooShort), _) => Lateness::Window,
+            (Some(Bug::LateCommits), 0 | 1) => Lateness::Window,
+            (Some(Bug::LateCommits), _) => Lateness::Writers,
+            (Some(_), _) | (_, 0 | 1) => Lateness::InOrder,
+            (_, 2) => Lateness::Writers,
+            (_, 3) => Lateness::Rows,
+            _ => Lateness::Window,
+        };
         Self {
             instances: 2 + rng.below(2),
             sinks,
@@ -92,18 +103,11 @@ impl Layout {
             max_rows: usize::try_from(1 + u64::from(has_manners) + rng.below(5)).unwrap(),
             store_tells_time: rng.below(2) == 0 || plan.bug == Some(Bug::LeaseExpiryIgnored),
             receivers_check_fence: rng.below(2) == 0,
-            lateness: match (plan.bug, rng.below(5)) {
-                (Some(Bug::EvidenceBeforeBound | Bug::PreparedForgotten), _) => Lateness::Writers,
-                (Some(Bug::RowsInFlightIgnored), _) => Lateness::Rows,
-                (Some(Bug::WindowTooShort), _) => Lateness::Window,
-                (Some(Bug::LateCommits), 0 | 1) => Lateness::Window,
-                (Some(Bug::LateCommits), _) => Lateness::Writers,
-                (Some(_), _) | (_, 0 | 1) => Lateness::InOrder,
-                (_, 2) => Lateness::Writers,
-                (_, 3) => Lateness::Rows,
-                _ => Lateness::Window,
-            },
+            lateness,
             ordering: match rng.below(4) {
+                // A tick that fails writes down nothing of what it has proven, so in this order a bad row
+                // may stay without a neighbour for ever.
+                0 if has_manners && lateness != Lateness::InOrder => Ordering::Visible,
                 0 => Ordering::Cursor,
                 _ => Ordering::Visible,
             },
