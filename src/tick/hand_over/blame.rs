@@ -1,0 +1,132 @@
+//! Whose fault it is that a row was not taken: the row's, or the receiver's (D8).
+
+use tokio::time::timeout_at;
+
+use super::{Fate, Suspect, Work, blames_content};
+use crate::model::envelope::Batch;
+use crate::model::page::PageWriter;
+use crate::model::position::Position;
+use crate::sink::{DeliveryFailure, FailureKind, Verdict};
+use crate::source::ReadPage;
+
+/// So many rows that a sink has got before are sent again to see that it takes anything: one of them may
+/// be as bad.
+const MOST_EARLIER: usize = 3;
+
+impl Work<'_> {
+    /// Whether the rows or the receiver are to blame.
+    pub(super) async fn judge_suspects(&mut self) {
+        if self.suspects.is_empty() || self.failure.is_some() {
+            return;
+        }
+        if self.suspects.len() <= self.room {
+            if !self.takes_others() {
+                self.ask_earlier_row().await;
+            }
+            if self.takes_others() {
+                self.ask_once_more().await;
+            }
+        }
+        let blame = if self.suspects.is_empty() || self.failure.is_some() {
+            return;
+        } else if !self.takes_others() {
+            let tried = self.suspects.len();
+            format!("it took none of the rows that were tried one by one ({tried})")
+        } else if self.suspects.len() > self.room {
+            format!(
+                "it would be more than {} of a thousand rows (poison.most)",
+                self.dispatch.poller.poison.most
+            )
+        } else {
+            for (at, Suspect { reason, .. }) in std::mem::take(&mut self.suspects) {
+                self.fates[at] = Fate::Bad { reason };
+            }
+            return;
+        };
+        let (_, first) = self.suspects.first_key_value().expect("there is one");
+        let reason = format!(
+            "{}; {blame}, so this is taken for the receiver's fault and nothing was set aside",
+            first.reason
+        );
+        self.failure = Some(DeliveryFailure::new(FailureKind::Rejected, reason));
+    }
+
+    /// Only a receiver that takes other rows shows that a row is to blame: now, or when it named it first.
+    fn takes_others(&self) -> bool {
+        let mut suspects = self.suspects.keys();
+        let named_before = |at: &usize| self.times_named(&self.batch.event_ids[*at]) > 0;
+        self.fates.contains(&Fate::Taken) || self.took_earlier || suspects.all(named_before)
+    }
+
+    /// A row that was sent alone may have met the receiver in a bad moment, which began after others were
+    /// taken, or ended before. Only one that is refused, then, after another one was taken, refused
+    /// again, is to blame.
+    async fn ask_once_more(&mut self) {
+        let alone = self.suspects.iter().filter(|(_, suspect)| suspect.alone);
+        let alone: Vec<usize> = alone.map(|(at, _)| *at).collect();
+        if alone.is_empty() {
+            return;
+        }
+        let taken = self.fates.iter().rposition(|fate| *fate == Fate::Taken);
+        if let (false, Some(witness)) = (self.took_since, taken) {
+            match self.send(witness..witness + 1).await {
+                Verdict::Acknowledged => {}
+                Verdict::Failed(failure) => self.failure = Some(failure),
+                Verdict::Partly(named) => {
+                    let reason = named
+                        .into_iter()
+                        .map(|event| event.reason)
+                        .collect::<String>();
+                    self.failure = Some(DeliveryFailure::new(FailureKind::Rejected, reason));
+                }
+            }
+        }
+        for at in alone {
+            if self.failure.is_some() {
+                return;
+            }
+            match self.send(at..at + 1).await {
+                Verdict::Acknowledged => {
+                    self.suspects.remove(&at);
+                    self.fates[at] = Fate::Taken;
+                }
+                Verdict::Failed(failure) if !blames_content(failure.kind) => {
+                    self.failure = Some(failure);
+                }
+                Verdict::Failed(_) | Verdict::Partly(_) => {}
+            }
+        }
+    }
+
+    /// Where all neighbours of a row were delivered before it, they never come with it again: one of them
+    /// is sent once more, to see whether the receiver takes anything.
+    async fn ask_earlier_row(&mut self) {
+        for place in self.earlier.values().take(MOST_EARLIER) {
+            let Some(batch) = self.read_again(place).await else {
+                continue;
+            };
+            let abandon = self.dispatch.budget.abandon_at();
+            let sent = timeout_at(abandon, self.sink.deliver(&batch)).await;
+            if matches!(sent, Ok(Verdict::Acknowledged)) {
+                self.took_earlier = true;
+                self.took_since = true;
+                return;
+            }
+        }
+    }
+
+    /// `None`: it has changed since, or cannot be read now.
+    async fn read_again(&self, place: &Position) -> Option<Batch> {
+        let poller = self.dispatch.poller;
+        let writer = PageWriter::new(&poller.name, 2, usize::MAX);
+        let find = poller.source.find(place, writer);
+        let found = timeout_at(self.dispatch.budget.abandon_at(), find).await;
+        let ReadPage { page, types, .. } = found.ok()?.ok()?;
+        let page = page.without(|id| !self.earlier.contains_key(id));
+        if page.is_empty() {
+            return None;
+        }
+        let fence = self.dispatch.fences.next();
+        Some(Batch::assemble(&poller.name, &types, &page, fence, 1, None))
+    }
+}
