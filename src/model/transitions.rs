@@ -72,6 +72,8 @@ pub enum Step {
     /// Nothing was delivered: say so.
     RecordFailure {
         news: News,
+        /// What has to be waited for, where that is news too; `None` leaves what is recorded.
+        late: Option<Late>,
         then: Then,
     },
     /// A sink that is behind has taken rows below the checkpoint.
@@ -306,8 +308,11 @@ fn apply_step(
             settled(document, &mut next, to.as_ref(), late, now)?;
             next.lease.held = None;
         }
-        Step::RecordFailure { news, then } => {
+        Step::RecordFailure { news, late, then } => {
             note(&mut next, news, now);
+            if let Some(late) = late {
+                next.late = late.clone();
+            }
             next.counters.failed_ticks += 1;
             go_on(&mut next, *then, now);
         }

@@ -15,7 +15,7 @@ use super::hand_over::Dispatch;
 use super::keeper::{Keeper, Lease};
 use super::memory::{self, Memory};
 use super::report::{Behind, Outcome, TickError};
-use super::settling::{Again, Remembering, look_again, proven, what_to_remember};
+use super::settling::{Again, Remembering, look_again, proven, what_is_awaited, what_to_remember};
 use super::sweeping::{Next, Unsent, read_after};
 use super::{Call, Poller, Progress, catch_up};
 use crate::model::envelope::Batch;
@@ -213,7 +213,8 @@ async fn stop_at(
         }
         document
     } else {
-        lease.record_failure(news, then).await
+        let late = what_is_awaited(poller, document, &sweep, &unsent, &call.budget).await;
+        lease.record_failure(news, late, then).await
     };
     if also_behind {
         let document = catch_up::all(poller, call, lease, document, progress).await;

@@ -151,6 +151,7 @@ struct Work<'a> {
     /// How many may be set aside.
     room: usize,
     todo: VecDeque<Range<usize>>,
+    sent_whole: bool,
     fates: Vec<Fate>,
     suspects: BTreeMap<usize, Suspect>,
     resent: Vec<usize>,
@@ -200,6 +201,7 @@ impl<'a> Work<'a> {
             isolating: !dispatch.repeated && rejections + 1 >= poison.attempts,
             room: state.room_aside(poison.most, batch.len()),
             todo: pieces(batch, limit, dispatch.poller.batch.max_rows.get()).into(),
+            sent_whole: false,
             fates: vec![Fate::Pending; batch.len()],
             suspects: BTreeMap::new(),
             resent: Vec::new(),
@@ -328,9 +330,11 @@ impl<'a> Work<'a> {
         }
     }
 
-    async fn send(&self, range: Range<usize>) -> Verdict {
+    /// Every attempt has a fence of its own; that of the batch is good for one.
+    async fn send(&mut self, range: Range<usize>) -> Verdict {
         let part;
-        let batch = if range.len() == self.batch.len() {
+        let batch = if range.len() == self.batch.len() && !self.sent_whole {
+            self.sent_whole = true;
             self.batch
         } else {
             part = self.batch.part(range, self.dispatch.fences.next());

@@ -9,9 +9,9 @@ use super::keeper::{Moved, Standing, settle};
 use super::memory::{self, MOST_INLINE, MOST_REMEMBERED, Memory};
 use super::reading::read_last;
 use super::report::{Outcome, TickError};
-use super::sweeping::{self, Held, Next, read_behind};
+use super::sweeping::{self, Held, Next, Unsent, read_behind};
 use super::{Poller, Progress};
-use crate::model::late::{Fence, Highest, Late, Seen, Sweep};
+use crate::model::late::{Fence, Highest, Late, MOST_FENCES, Seen, Sweep};
 use crate::model::page::EventSpan;
 use crate::model::position::Position;
 use crate::model::state::{CursorMark, StateDocument};
@@ -168,6 +168,25 @@ pub(super) async fn settle_idle(
     let mut late = document.late;
     memory::remove_retired(poller, &mut late).await;
     Ok(Outcome::Settled)
+}
+
+/// A delivery has failed, and rows behind it wait for transactions that could come before them. Nobody
+/// would write down for whom as long as it fails, and they might show whose fault it is. What cannot be
+/// learned now is not: the failure is what matters.
+pub(super) async fn what_is_awaited(
+    poller: &Poller,
+    document: &StateDocument,
+    sweep: &Sweep,
+    unsent: &Unsent,
+    budget: &Budget,
+) -> Option<Late> {
+    if unsent.held.waiting == 0 || document.late.fences.len() >= MOST_FENCES {
+        return None;
+    }
+    let awaited = awaited(poller, sweep, budget).await.ok()??;
+    let mut late = document.late.clone();
+    late.fences.push(awaited);
+    Some(late)
 }
 
 /// Rows are visible that may not go out before others: what has to be waited for.

@@ -30,7 +30,7 @@ pub(super) struct Unsent {
     pub(super) types: Types,
     pub(super) schema: Arc<Schema>,
     pub(super) server: Option<Arc<str>>,
-    held: Held,
+    pub(super) held: Held,
 }
 
 /// Rows that are visible and stay where they are for now.

@@ -105,9 +105,6 @@ impl Layout {
             receivers_check_fence: rng.below(2) == 0,
             lateness,
             ordering: match rng.below(4) {
-                // A tick that fails writes down nothing of what it has proven, so in this order a bad row
-                // may stay without a neighbour for ever.
-                0 if has_manners && lateness != Lateness::InOrder => Ordering::Visible,
                 0 => Ordering::Cursor,
                 _ => Ordering::Visible,
             },

@@ -205,6 +205,7 @@ fn a_stale_holder_cannot_commit_heartbeat_release_or_record_a_failure() {
         Step::Release,
         Step::RecordFailure {
             news: failure(),
+            late: None,
             then: Then::Release,
         },
     ] {
@@ -391,6 +392,7 @@ fn a_failure_is_kept_until_a_commit_clears_it() {
         mark_of(&claimed, 1),
         Step::RecordFailure {
             news: failure(),
+            late: None,
             then: Then::Release,
         },
     );

@@ -123,8 +123,13 @@ impl Lease {
         self.request(Step::Settle { to, late }).await
     }
 
-    pub(in crate::tick) async fn record_failure(&self, news: News, then: Then) -> StateDocument {
-        self.request(Step::RecordFailure { news, then }).await
+    pub(in crate::tick) async fn record_failure(
+        &self,
+        news: News,
+        late: Option<Late>,
+        then: Then,
+    ) -> StateDocument {
+        self.request(Step::RecordFailure { news, late, then }).await
     }
 
     /// A sink that is behind has come closer; the lease is kept.
