@@ -116,7 +116,12 @@ pub(super) async fn drain(
                 let cleaned = all_but(&unsent.page, &aside);
                 progress.tally.left_behind += clean_up(poller, cleaned, budget).await;
             }
-            let next = or_release(&lease, next).await?;
+            let next = match next {
+                Ok(next) => next,
+                // The commit has given the lease back already, unless somebody is behind.
+                Err(error) if !also_behind => return Err(error),
+                Err(error) => return or_release(&lease, Err(error)).await,
+            };
             work.unsent = match (outcome, next) {
                 (None, Next::Rows(next)) if document.status == Status::Active => *next,
                 (None, _) => {
