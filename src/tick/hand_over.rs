@@ -13,6 +13,7 @@ use tokio::time::timeout_at;
 use super::budget::Budget;
 use super::keeper::{Fences, Lease};
 use super::{Call, Poller};
+use crate::config::Batch as BatchLimits;
 use crate::model::envelope::Batch;
 use crate::model::page::EventId;
 use crate::model::policy::Poisoned;
@@ -200,7 +201,7 @@ impl<'a> Work<'a> {
         Self {
             isolating: !dispatch.repeated && rejections + 1 >= poison.attempts,
             room: state.room_aside(poison.most, batch.len()),
-            todo: pieces(batch, limit, dispatch.poller.batch.max_rows.get()).into(),
+            todo: pieces(batch, limit, dispatch.poller.batch).into(),
             sent_whole: false,
             fates: vec![Fate::Pending; batch.len()],
             suspects: BTreeMap::new(),
@@ -395,9 +396,11 @@ fn blames_content(kind: FailureKind) -> bool {
     )
 }
 
-/// In pieces of at most so many events and bytes of them; one that is larger goes alone.
-fn pieces(batch: &Batch, largest: Option<u64>, most: usize) -> Vec<Range<usize>> {
-    let largest = largest.unwrap_or(u64::MAX);
+/// In pieces that the sink takes and a batch may have; an event that is larger goes alone.
+fn pieces(batch: &Batch, largest: Option<u64>, limits: BatchLimits) -> Vec<Range<usize>> {
+    let most = limits.max_rows.get();
+    let most_bytes = limits.max_bytes.get() as u64;
+    let largest = largest.map_or(most_bytes, |largest| largest.min(most_bytes));
     let mut pieces: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
     for (at, event) in batch.events_json().enumerate() {
