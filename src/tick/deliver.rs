@@ -15,7 +15,7 @@ use crate::model::page::Page;
 use crate::model::policy::CommitPolicy;
 use crate::model::position::Scalar;
 use crate::model::quarantine::Case;
-use crate::model::sinks::{Lag, News, SinkNews};
+use crate::model::sinks::{Failure, Lag, News, SinkNews};
 use crate::model::state::{CursorMark, StateDocument};
 use crate::sink::{DeliveryFailure, FailureKind, Outlet};
 
@@ -263,7 +263,9 @@ impl Round<'_> {
             // The others come again, and are counted then.
             let passed = settled.aside.iter().filter(|at| done[**at]).count();
             let left_out = (0..done.len()).any(|at| done[at] && handed.is_pending(at));
+            let failure = settled.news.failure.clone();
             let sink = SinkNews {
+                failure: failure.or_else(|| self.not_over(outlet, done)),
                 falls_behind: left_out.then(|| self.lag(handed)),
                 set_aside: u32::try_from(passed).unwrap_or(u32::MAX),
                 ..settled.news.clone()
@@ -271,6 +273,20 @@ impl Round<'_> {
             news.sinks.insert(outlet.sink.name().to_owned(), sink);
         }
         news
+    }
+
+    /// A sink has done its part with an event that another one still keeps back: the event comes again, and
+    /// what is known of it must not be counted anew, or two sinks with a bad row each would take turns
+    /// for ever.
+    fn not_over(&self, outlet: &Outlet, done: &[bool]) -> Option<Failure> {
+        let left = (0..done.len()).filter(|at| !done[*at]);
+        let left = left.map(|at| self.batch.event_ids[at]).collect();
+        let before = self.document.sink(outlet.sink.name()).failure;
+        let before = before.filter(|before| before.concerns(&left))?;
+        Some(Failure {
+            not_before: None,
+            ..before
+        })
     }
 
     /// Why nobody is there any more, if the policy cannot be met without those that are gone.

@@ -417,3 +417,29 @@ async fn a_sink_that_is_behind_may_set_ten_of_each_thousand_of_its_own_rows_asid
     assert!(!world.document().is_anybody_behind());
     assert_eq!(audit(&world).stored().len(), 3000 - 24);
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_required_sinks_with_a_bad_row_each_do_not_take_turns_for_ever() {
+    let mut world = world(8, 8);
+    world.optional.clear();
+    world
+        .hook()
+        .is(Temper::At(FailureKind::Rejected, rows([3])));
+    audit(&world).is(Temper::At(FailureKind::Rejected, rows([6])));
+    let mut ticks = 0;
+    while world.tick().await.result.is_err() {
+        ticks += 1;
+        assert!(ticks < 20, "it never ends");
+        later().await;
+    }
+    assert_eq!(world.document().counters.quarantined, 2);
+    assert_eq!(world.checkpoint(), 8);
+    assert_eq!(
+        rows(world.hook().stored()),
+        rows((1..=8).filter(|row| *row != 3))
+    );
+    assert_eq!(
+        rows(audit(&world).stored()),
+        rows((1..=8).filter(|row| *row != 6))
+    );
+}
