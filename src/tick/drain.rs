@@ -355,3 +355,31 @@ fn encode(dispatch: Dispatch<'_>, document: &StateDocument, unsent: &Unsent, cal
         call.trace.clone(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::page::{Op, PageWriter, Room};
+    use crate::model::position::Scalar;
+
+    #[test]
+    fn a_row_and_its_tombstone_at_one_place_are_never_parted() {
+        let mut writer = PageWriter::new("orders", 10, 1 << 20);
+        // Rows 1 and 2; then row 3 and its tombstone.
+        for (place, op) in [
+            (1, Op::Upsert),
+            (2, Op::Upsert),
+            (3, Op::Upsert),
+            (3, Op::Delete),
+        ] {
+            let scalar = || vec![Scalar::Integer(place)];
+            let json = |out: &mut Vec<u8>| out.extend_from_slice(b"{}");
+            let position = Position::new(scalar(), scalar());
+            writer.push_into(Room::Taken, op, position, json, json, json);
+        }
+        let page = writer.finish();
+        // Whichever of the two is left, the checkpoint stops before both.
+        let firsts: Vec<_> = (0..4).map(|at| first_of_its_place(&page, at)).collect();
+        assert_eq!(firsts, [0, 1, 2, 2]);
+    }
+}
