@@ -13,6 +13,7 @@
 //! - [`cli`]: argv → command → exit code
 //! - [`local`]: a local Functions host, behind `dev`, `demo` and the tests
 //! - [`host`]: the custom handler
+//! - [`overview`]: what is known about every poller, for people and machines
 //! - [`wiring`]: from configuration to pollers that run
 //! - [`tick`]: the story of one tick
 //! - [`source`], [`sink`], [`store`]: where rows come from, where they go, where state is kept
@@ -29,6 +30,7 @@ pub mod database;
 pub mod host;
 pub mod local;
 pub mod model;
+pub mod overview;
 pub mod sink;
 pub mod source;
 pub mod stop;
