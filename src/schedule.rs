@@ -23,7 +23,7 @@ use croner::parser::{CronParser, Seconds};
 mod field;
 #[cfg(test)]
 mod tests;
-pub(crate) mod time_span;
+pub mod time_span;
 
 use field::{FIELDS, Field};
 
