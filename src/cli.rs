@@ -8,12 +8,14 @@ mod dev;
 mod history;
 mod init;
 mod local_app;
+mod orphans;
 mod output;
 mod pause;
 mod problem;
 mod quarantine;
 mod rails;
 mod reset;
+mod resolve;
 mod rollback;
 mod schema;
 mod serve;
@@ -65,6 +67,8 @@ enum Command {
     Clone(clone::Clone),
     State(state::State),
     Quarantine(quarantine::Quarantine),
+    Orphans(orphans::Orphans),
+    Resolve(resolve::Resolve),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
 }
@@ -104,6 +108,8 @@ pub fn main() -> ExitCode {
             Command::Clone(clone) => clone.run().await,
             Command::State(state) => state.run().await,
             Command::Quarantine(quarantine) => quarantine.run().await,
+            Command::Orphans(orphans) => orphans.run().await,
+            Command::Resolve(resolve) => resolve.run().await,
             Command::Schema(schema) => schema.run(),
         }
     });

@@ -18,6 +18,7 @@ pub mod quarantine;
 mod reading;
 pub mod report;
 mod settling;
+pub mod stray;
 mod sweeping;
 mod trouble;
 

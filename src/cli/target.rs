@@ -10,6 +10,7 @@ use super::problem::Problem;
 use crate::clock::{SystemClock, Timestamp};
 use crate::config::{App, Settings};
 use crate::overview::Overview;
+use crate::sink::WebhookSink;
 use crate::tick::Poller;
 use crate::wiring::Parts;
 
@@ -100,6 +101,12 @@ impl Opened {
             .map(|config| self.parts.poller(&self.app, config))
             .transpose()
             .map_err(Problem::from_error)
+    }
+
+    /// Who is told of stuck work of a poller that was resolved.
+    pub(super) fn warnings(&self, poller: &str) -> Option<WebhookSink> {
+        let config = self.app.pollers().find(|config| config.name == poller)?;
+        self.parts.warnings(config)
     }
 
     /// All of its pollers, to be looked at.

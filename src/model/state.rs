@@ -58,6 +58,8 @@ pub struct StateDocument {
     pub past_schemas: BTreeMap<String, Arc<Schema>>,
     /// Who changed what by hand, when and why; the oldest entries are dropped.
     pub audit: Vec<AuditEntry>,
+    /// What is stuck and somebody looks into, by its code (F2).
+    pub reviews: BTreeMap<String, Review>,
     /// Fields of writers newer than us survive a rewrite (I15).
     pub(super) unknown: Map<String, Value>,
 }
@@ -110,6 +112,16 @@ pub struct AuditEntry {
     pub id: Option<String>,
 }
 
+/// Who looks into something that is stuck.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Review {
+    /// Since when it was stuck: what is stuck since later is something else.
+    pub since: Timestamp,
+    pub at: Timestamp,
+    pub who: String,
+    pub why: String,
+}
+
 impl CursorMark {
     #[must_use]
     pub fn new(position: Position, key_columns: &[String]) -> Self {
@@ -147,6 +159,7 @@ impl StateDocument {
             history: Vec::new(),
             past_schemas: BTreeMap::new(),
             audit: Vec::new(),
+            reviews: BTreeMap::new(),
             unknown: Map::new(),
         }
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{AuditEntry, Checkpoint, Counters, CursorMark, StateDocument, Status, VERSION};
+use super::{AuditEntry, Checkpoint, Counters, CursorMark, Review, StateDocument, Status, VERSION};
 use crate::clock::Timestamp;
 use crate::model::definition::SourceDefinition;
 use crate::model::history::HistoryEntry;
@@ -86,6 +86,8 @@ struct Wire {
     past_schemas: BTreeMap<String, Vec<WireColumn>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     audit: Vec<AuditEntry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    reviews: BTreeMap<String, Review>,
     #[serde(flatten)]
     unknown: Map<String, Value>,
 }
@@ -213,6 +215,7 @@ impl From<&StateDocument> for Wire {
             history,
             past_schemas,
             audit,
+            reviews,
             unknown,
         } = document;
         let held = lease.held.as_ref();
@@ -253,6 +256,7 @@ impl From<&StateDocument> for Wire {
                 .map(|(hash, schema)| (hash.clone(), columns_of(schema)))
                 .collect(),
             audit: audit.clone(),
+            reviews: reviews.clone(),
             unknown: unknown.clone(),
         }
     }
@@ -339,6 +343,7 @@ impl Wire {
             history,
             past_schemas: past_schemas.collect(),
             audit: self.audit,
+            reviews: self.reviews,
             unknown: self.unknown,
         })
     }
