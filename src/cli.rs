@@ -8,7 +8,9 @@ mod dev;
 mod history;
 mod init;
 mod local_app;
+mod manual;
 mod pause;
+mod peek;
 mod problem;
 mod quarantine;
 mod rails;
@@ -18,6 +20,8 @@ mod schema;
 mod serve;
 mod state;
 mod target;
+mod tick;
+mod unlock;
 
 use std::error::Error;
 use std::io::Write;
@@ -53,8 +57,11 @@ enum Command {
     Init(init::Init),
     /// Parse, connect and grade every poller of an app
     Check(check::Check),
+    Peek(peek::Peek),
+    Tick(tick::Tick),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    Unlock(unlock::Unlock),
     History(history::History),
     Rollback(rollback::Rollback),
     Reset(reset::Reset),
@@ -64,6 +71,8 @@ enum Command {
     Quarantine(quarantine::Quarantine),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
+    Completions(manual::Completions),
+    Man(manual::Man),
 }
 
 /// A write that waits for somebody else's lock is given up after this; it may land or not, as in
@@ -91,6 +100,9 @@ pub fn main() -> ExitCode {
             Command::Demo(demo) => demo.run().await,
             Command::Init(init) => init.run().await,
             Command::Check(check) => check.run().await,
+            Command::Peek(peek) => peek.run().await,
+            Command::Tick(tick) => tick.run().await,
+            Command::Unlock(unlock) => unlock.run().await,
             Command::Pause(pause) => pause.run().await,
             Command::Resume(resume) => resume.run().await,
             Command::History(history) => history.run().await,
@@ -101,6 +113,8 @@ pub fn main() -> ExitCode {
             Command::State(state) => state.run().await,
             Command::Quarantine(quarantine) => quarantine.run().await,
             Command::Schema(schema) => schema.run(),
+            Command::Completions(completions) => completions.run::<Cli>(),
+            Command::Man(man) => man.run::<Cli>(),
         }
     });
     runtime.shutdown_timeout(LAST_WRITES);

@@ -38,7 +38,7 @@ use crate::sink::{Outlet, QueueSink};
 use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
 
-pub use preview::Whereabouts;
+pub use preview::{Forecast, Whereabouts};
 
 use birth::first_standing;
 use budget::Budget;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -99,6 +100,11 @@ impl Opened {
             .map(|config| self.parts.poller(&self.app, config))
             .transpose()
             .map_err(Problem::from_error)
+    }
+
+    /// What the host would give a tick, and `None` where it sets no limit.
+    pub(super) fn function_timeout(&self) -> Option<Duration> {
+        self.app.function_timeout
     }
 
     /// The app's name in state paths.

@@ -64,6 +64,12 @@ pub enum Order {
     Note {
         what: String,
     },
+    /// The lease is taken from whoever has it, who can commit nothing from then on (C5).
+    Unlock {
+        /// Also where it has not expired: its holder may be at work.
+        even_if_alive: bool,
+        evidence: AgeEvidence,
+    },
     Pause,
     Resume,
     Fail,
@@ -120,6 +126,25 @@ pub(super) fn apply(
         } => {
             refuse_if_held(document, *evidence)?;
             rewind(document, *version, epoch, source, now)?
+        }
+        Order::Unlock {
+            even_if_alive,
+            evidence,
+        } => {
+            let Some(held) = &document.lease.held else {
+                return Ok(Applied::Already);
+            };
+            if !even_if_alive {
+                refuse_if_held(document, *evidence)?;
+            }
+            let what = format!(
+                "unlock, was held by {} with token {}",
+                held.owner_id,
+                document.lease.token.get()
+            );
+            let mut next = document.clone();
+            fence_off(&mut next);
+            (next, what)
         }
         Order::Note { what } => (document.clone(), what.clone()),
         Order::Pause => return set_status(document, Status::Paused, by, "pause", now),
