@@ -41,7 +41,7 @@ use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
 
 pub use memory::remembered;
-pub use preview::{Stood, Whereabouts};
+pub use preview::{Forecast, Stood, Whereabouts};
 
 use birth::first_standing;
 use budget::Budget;

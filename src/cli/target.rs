@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -116,6 +117,11 @@ impl Opened {
 
     pub(super) fn now(&self) -> Timestamp {
         self.parts.clock.now()
+    }
+
+    /// What the host would give a tick, and `None` where it sets no limit.
+    pub(super) fn function_timeout(&self) -> Option<Duration> {
+        self.app.function_timeout
     }
 
     /// The app's name in state paths.

@@ -76,6 +76,12 @@ pub enum Order {
         code: String,
         since: Timestamp,
     },
+    /// The lease is taken from whoever has it, who can commit nothing from then on (C5).
+    Unlock {
+        /// Also where it has not expired: its holder may be at work.
+        even_if_alive: bool,
+        evidence: AgeEvidence,
+    },
     Pause,
     Resume,
     Fail,
@@ -132,6 +138,25 @@ pub(super) fn apply(
         } => {
             refuse_if_held(document, *evidence)?;
             rewind(document, *version, epoch, source, now)?
+        }
+        Order::Unlock {
+            even_if_alive,
+            evidence,
+        } => {
+            let Some(held) = &document.lease.held else {
+                return Ok(Applied::Already);
+            };
+            if !even_if_alive {
+                refuse_if_held(document, *evidence)?;
+            }
+            let what = format!(
+                "unlock, was held by {} with token {}",
+                held.owner_id,
+                document.lease.token.get()
+            );
+            let mut next = document.clone();
+            fence_off(&mut next);
+            (next, what)
         }
         Order::Note { what } => (document.clone(), what.clone()),
         Order::GoOn { evidence } => match stuck::go_on(document, *evidence) {
