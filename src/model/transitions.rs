@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::counters::{Cost, Writes};
 use super::definition::SourceIdentity;
 use super::history::{self, HistoryEntry};
 use super::late::Late;
@@ -34,6 +35,8 @@ pub enum Action {
     Hold {
         mark: WriteMark,
         step: Step,
+        /// Before this one, and not written down yet.
+        writes: Writes,
     },
     /// Something an idle tick does without holding anything.
     Settle(Settlement),
@@ -99,6 +102,7 @@ pub struct Advance {
     pub delivered: BTreeMap<EventId, Position>,
     pub batch_id: String,
     pub rows: u64,
+    pub cost: Cost,
     /// The columns that were read; `None` leaves what is recorded.
     pub schema: Option<Arc<Schema>>,
     /// The server that was read; `None` leaves what is recorded.
@@ -164,7 +168,7 @@ pub fn apply(
 ) -> Result<Applied, Refusal> {
     match action {
         Action::Claim(claim) => apply_claim(document, claim, now),
-        Action::Hold { mark, step } => apply_step(document, mark, step, now),
+        Action::Hold { mark, step, writes } => apply_step(document, mark, step, writes, now),
         Action::Settle(settlement) => settle(document, settlement, now),
         Action::Operate { by, order } => orders::apply(document, by, order, now),
     }
@@ -282,6 +286,7 @@ fn apply_step(
     document: &StateDocument,
     mark: &WriteMark,
     step: &Step,
+    writes: &Writes,
     now: Timestamp,
 ) -> Result<Applied, Refusal> {
     match fate_of(mark, document) {
@@ -298,6 +303,7 @@ fn apply_step(
     }
     let mut next = document.clone();
     next.holder = Some(mark.clone());
+    next.counters.wrote(writes);
     match step {
         Step::Heartbeat { ttl } => renew(&mut next, *ttl, now),
         Step::Commit { advance, then } => {
@@ -313,7 +319,7 @@ fn apply_step(
             if let Some(late) = late {
                 next.late = late.clone();
             }
-            next.counters.failed_ticks += 1;
+            next.counters.failed_tick();
             go_on(&mut next, *then, now);
         }
         Step::CatchUp(step) => {
@@ -351,8 +357,7 @@ fn commit(
     next.checkpoint
         .metadata
         .insert("row_count".to_owned(), advance.rows.into());
-    next.counters.batches += 1;
-    next.counters.rows += advance.rows;
+    next.counters.committed(advance.rows, &advance.cost);
     note(next, &advance.news, now);
     if let Some(schema) = &advance.schema {
         next.schema = Some(Arc::clone(schema));

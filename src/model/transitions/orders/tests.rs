@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
+use crate::model::counters::{Cost, Writes};
 use crate::model::definition::SourceDefinition;
 use crate::model::lease::WriteMark;
 use crate::model::page::EventId;
@@ -106,6 +107,7 @@ fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> St
         let last = sequence as usize == places.len();
         let step = Step::Commit {
             advance: Advance {
+                cost: Cost::default(),
                 to: Some(place(*value)),
                 delivered: BTreeMap::new(),
                 batch_id: format!("batch_{value}"),
@@ -123,7 +125,15 @@ fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> St
                 },
             },
         };
-        document = changed_by(&document, &Action::Hold { mark, step }, 0);
+        document = changed_by(
+            &document,
+            &Action::Hold {
+                mark,
+                step,
+                writes: Writes::default(),
+            },
+            0,
+        );
     }
     document
 }
