@@ -4,6 +4,8 @@
 
 #[path = "tick/columns.rs"]
 mod columns;
+#[path = "tick/counters.rs"]
+mod counters;
 #[path = "tick/late.rs"]
 mod late;
 #[path = "tick/orders.rs"]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::counters::Counters;
 use super::definition::SourceDefinition;
 use super::history::HistoryEntry;
 use super::late::Late;
@@ -88,17 +89,6 @@ pub enum Status {
     Active,
     Paused,
     Failed,
-}
-
-/// Metrics are computed from documents, since timers and status pages run on other instances.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Counters {
-    pub batches: u64,
-    pub rows: u64,
-    pub failed_ticks: u64,
-    /// Rows set aside because a sink does not take them; what became of them is not counted here.
-    pub quarantined: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

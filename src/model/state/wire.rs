@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{AuditEntry, Checkpoint, Counters, CursorMark, Review, StateDocument, Status, VERSION};
+use super::{AuditEntry, Checkpoint, CursorMark, Review, StateDocument, Status, VERSION};
 use crate::clock::Timestamp;
+use crate::model::counters::Counters;
 use crate::model::definition::SourceDefinition;
 use crate::model::history::HistoryEntry;
 use crate::model::late::Late;
