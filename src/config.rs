@@ -48,6 +48,8 @@ use crate::model::position::Scalar;
 pub struct Poller {
     /// Lower-cased; unique in the app; the name of the state document.
     pub name: String,
+    /// Its own name unless told: the name in events, which their ids are made for.
+    pub events_as: String,
     pub source: SourceConfig,
     pub batch: Batch,
     /// At least one.

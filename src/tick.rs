@@ -53,7 +53,10 @@ use sweeping::{Next, read_behind};
 /// A poller with everything it needs to run.
 #[derive(Debug)]
 pub struct Poller {
+    /// Of the state.
     pub name: String,
+    /// The name in events: what their ids are made for, and what receivers are told.
+    pub events_as: String,
     pub fingerprint: String,
     /// What the fingerprint is made of.
     pub definition: SourceDefinition,

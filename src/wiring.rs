@@ -39,6 +39,7 @@ impl Parts {
         let (store, objects) = self.stores(&config.state);
         Ok(Poller {
             name: config.name.clone(),
+            events_as: config.events_as.clone(),
             fingerprint: fingerprint(&config.source),
             definition: definition(&config.source),
             owner: app.owner_prefix(),

@@ -63,6 +63,9 @@ pub(super) struct Binding {
 pub(super) struct Poller {
     /// Unique in the app; the name of the function's directory unless told.
     pub(super) name: Option<String>,
+    /// The name in events, which their ids are made for; `name` unless told. For a poller that goes on
+    /// where another one stood, so that its receivers know the events again.
+    pub(super) events_as: Option<String>,
     /// Where the rows come from: connection, table or query, cursor and key.
     pub(super) source: Source,
     pub(super) batch: Option<Batch>,

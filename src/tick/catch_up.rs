@@ -255,7 +255,7 @@ impl Chase<'_> {
             .as_ref()
             .filter(|failure| failure.concerns(&ids));
         let batch = Batch::assemble(
-            &self.poller.name,
+            &self.poller.events_as,
             types,
             page,
             dispatch.fences.next(),

@@ -347,7 +347,7 @@ fn encode(dispatch: Dispatch<'_>, document: &StateDocument, unsent: &Unsent, cal
         .map(|failure| failure.attempts)
         .max();
     Batch::assemble(
-        &dispatch.poller.name,
+        &dispatch.poller.events_as,
         &unsent.types,
         &unsent.page,
         dispatch.fences.next(),

@@ -244,7 +244,7 @@ impl Poller {
             return failed("its place in the source cannot be read".to_owned());
         };
         if !how.as_is {
-            let writer = PageWriter::new(&self.name, 2, usize::MAX);
+            let writer = PageWriter::new(&self.events_as, 2, usize::MAX);
             let found = self.source.find(&position, writer).await?;
             let same = found
                 .page

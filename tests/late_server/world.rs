@@ -131,6 +131,7 @@ impl World {
     pub(crate) fn poller(&self, owner: &str) -> Poller {
         Poller {
             name: POLLER.to_owned(),
+            events_as: POLLER.to_owned(),
             fingerprint: fingerprint(&self.config),
             definition: definition(&self.config),
             owner: owner.to_owned(),

@@ -118,6 +118,7 @@ impl Polling {
         let receiver = Arc::new(Receiver::default());
         let poller = Poller {
             name: shape.name.to_owned(),
+            events_as: shape.name.to_owned(),
             fingerprint: fingerprint(&config),
             definition: definition(&config),
             owner: "stress".to_owned(),

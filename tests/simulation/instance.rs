@@ -115,6 +115,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
     world.note(format_args!("{owner} starts, its clock is off by {skew}"));
     Poller {
         name: POLLER.to_owned(),
+        events_as: POLLER.to_owned(),
         fingerprint: "sha256:aa".to_owned(),
         definition: SourceDefinition::default(),
         owner: owner.to_owned(),

@@ -95,6 +95,7 @@ impl World {
     pub(crate) fn poller(&self, owner: &str) -> Poller {
         Poller {
             name: POLLER.to_owned(),
+            events_as: POLLER.to_owned(),
             fingerprint: self.fingerprint.to_owned(),
             definition: definition(self.fingerprint),
             owner: owner.to_owned(),

@@ -86,6 +86,7 @@ fn poller(name: &str, source: impl Source + 'static) -> Poller {
     let second = Duration::from_secs(1);
     Poller {
         name: name.to_owned(),
+        events_as: name.to_owned(),
         definition: SourceDefinition::default(),
         fingerprint: String::new(),
         owner: String::new(),
