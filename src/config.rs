@@ -40,6 +40,7 @@ pub use webhook::{Authorization, WebhookConfig};
 
 use crate::azure::connection::ServiceEndpoint;
 use crate::model::late::Ordering;
+use crate::model::ledger::LedgerMode;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Scalar;
 
@@ -58,6 +59,8 @@ pub struct Poller {
     pub poison: PoisonPolicy,
     /// Where rows that are set aside are told of.
     pub poison_queue: Option<QueueConfig>,
+    /// Whether what was delivered is written down; no part of the fingerprint.
+    pub ledger: LedgerMode,
     pub lease: LeaseTimes,
     pub state: StateConfig,
 }

@@ -11,6 +11,7 @@ mod deliver;
 mod drain;
 mod hand_over;
 mod keeper;
+pub mod ledger;
 mod memory;
 pub mod operate;
 mod preview;
@@ -29,6 +30,7 @@ use crate::model::definition::{SourceDefinition, SourceIdentity};
 use crate::model::envelope::Batch;
 use crate::model::late::{Ordering, Sweep};
 use crate::model::lease::AgeEvidence;
+use crate::model::ledger::LedgerMode;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Position;
 use crate::model::schema::SchemaChange;
@@ -75,6 +77,8 @@ pub struct Poller {
     pub poison: PoisonPolicy,
     /// Where rows that are set aside are told of, besides the quarantine.
     pub poison_queue: Option<Arc<QueueSink>>,
+    /// Whether what was delivered is written down, before it is committed.
+    pub ledger: LedgerMode,
     pub store: Arc<dyn StateStore>,
     /// Beside the documents, on the same back end.
     pub objects: Arc<dyn ObjectStore>,

@@ -67,6 +67,7 @@ impl Parts {
                     clock,
                 ))
             }),
+            ledger: config.ledger,
             store,
             objects,
             state_key: StoreKey::state(&app.name, &config.name)?,

@@ -25,6 +25,7 @@ use super::fault::{Faults, Place};
 use super::relay::Relays;
 use super::settings::{SettingError, Settings};
 use super::{Poller, Rows, human, raw};
+use crate::model::ledger::LedgerMode;
 
 /// Nothing that a poller waits for is longer; far beyond it, adding to a time would overflow.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -60,6 +61,7 @@ pub(super) fn poller(
         deliver,
         commit,
         poison,
+        ledger,
         lease,
         state,
     } = raw;
@@ -87,6 +89,10 @@ pub(super) fn poller(
         commit: commit?,
         poison,
         poison_queue,
+        ledger: match ledger {
+            None | Some(raw::Ledger::Off) => LedgerMode::Off,
+            Some(raw::Ledger::Full) => LedgerMode::Full,
+        },
         lease: lease?,
         state: state?,
     })

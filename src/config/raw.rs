@@ -75,8 +75,19 @@ pub(super) struct Poller {
     /// Whose acknowledgement moves the checkpoint; `required` unless told.
     pub(super) commit: Option<Commit>,
     pub(super) poison: Option<Poison>,
+    /// Whether each delivered event is written down beside the state; `off` unless told.
+    pub(super) ledger: Option<Ledger>,
     pub(super) lease: Option<Lease>,
     pub(super) state: Option<State>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Ledger {
+    /// Not at all.
+    Off,
+    /// Each one, with its receivers and the time, before its batch is committed.
+    Full,
 }
 
 /// Where the rows come from.

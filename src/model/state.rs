@@ -15,6 +15,7 @@ use super::definition::SourceDefinition;
 use super::history::HistoryEntry;
 use super::late::Late;
 use super::lease::{Lease, WriteMark};
+use super::ledger::Ledger;
 use super::page::EventId;
 use super::position::{CursorKind, Position};
 use super::schema::Schema;
@@ -40,6 +41,8 @@ pub struct StateDocument {
     pub delivered: BTreeMap<EventId, Position>,
     pub late: Late,
     pub sinks: Sinks,
+    /// `None`: what was delivered was never written down.
+    pub ledger: Option<Ledger>,
     pub status: Status,
     pub counters: Counters,
     /// The columns as they were at the checkpoint.
@@ -132,6 +135,7 @@ impl StateDocument {
             delivered: BTreeMap::new(),
             late: Late::default(),
             sinks: Sinks::new(),
+            ledger: None,
             status: Status::Active,
             counters: Counters::default(),
             schema: None,

@@ -6,15 +6,16 @@
 
 pub mod orders;
 mod receivers;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::definition::SourceIdentity;
-use super::history::{self, HistoryEntry};
 use super::late::Late;
 use super::lease::{AgeEvidence, Held, WriteMark, to_delta};
+use super::ledger::Ledger;
 use super::page::EventId;
 use super::position::Position;
 use super::schema::Schema;
@@ -25,7 +26,8 @@ use crate::clock::Timestamp;
 pub use orders::{Operator, Order};
 pub use receivers::CatchUp;
 
-use receivers::{catch_up, note};
+use receivers::{catch_up, note, write_down};
+use versions::remember;
 
 #[derive(Debug, Clone)]
 pub enum Action {
@@ -78,6 +80,11 @@ pub enum Step {
     },
     /// A sink that is behind has taken rows below the checkpoint.
     CatchUp(CatchUp),
+    /// Rows were sent again that the checkpoint had passed: the ledger has them.
+    Record {
+        ledger: Ledger,
+        ttl: Duration,
+    },
     Release,
 }
 
@@ -108,6 +115,8 @@ pub struct Advance {
     /// Everything that was delivered above the checkpoint is in the segments of `late`.
     pub shelved: bool,
     pub news: News,
+    /// With the segment that tells of this batch; `None`: nobody wrote one.
+    pub ledger: Option<Ledger>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -320,6 +329,10 @@ fn apply_step(
             catch_up(&mut next, step, now);
             renew(&mut next, step.ttl, now);
         }
+        Step::Record { ledger, ttl } => {
+            next.ledger = Some(ledger.clone());
+            renew(&mut next, *ttl, now);
+        }
         Step::Release => next.lease.held = None,
     }
     changed(next)
@@ -354,6 +367,7 @@ fn commit(
     next.counters.batches += 1;
     next.counters.rows += advance.rows;
     note(next, &advance.news, now);
+    write_down(next, advance.ledger.as_ref());
     if let Some(schema) = &advance.schema {
         next.schema = Some(Arc::clone(schema));
     }
@@ -362,63 +376,6 @@ fn commit(
     }
     remember(document, next, None, now);
     Ok(())
-}
-
-/// Writes the checkpoint of `next` into its history, behind that of `document`, in the same write
-/// that moves it. `by` names a change by hand; what it replaced is kept for its undo.
-fn remember(document: &StateDocument, next: &mut StateDocument, by: Option<&str>, now: Timestamp) {
-    let begun = document.checkpoint.cursor.is_some() || by.is_some();
-    if next.history.is_empty() && begun {
-        let at = document.checkpoint.updated_at.unwrap_or(now);
-        next.history.push(entry(document, 1, at, None));
-    }
-    if by.is_some()
-        && let Some(replaced) = next.history.last_mut()
-    {
-        replaced.undo = true;
-    }
-    let version = next.version().unwrap_or(0) + 1;
-    let entry = entry(next, version, now, by);
-    next.history.push(entry);
-    history::thin(&mut next.history);
-    if let Some(was) = &document.schema {
-        next.past_schemas
-            .insert(was.hash().to_owned(), Arc::clone(was));
-    }
-    let current = next.schema.as_ref().map(|schema| schema.hash().to_owned());
-    let history = &next.history;
-    next.past_schemas.retain(|hash, _| {
-        current.as_ref() != Some(hash)
-            && history
-                .iter()
-                .any(|entry| entry.schema.as_ref() == Some(hash))
-    });
-}
-
-fn entry(document: &StateDocument, version: u64, at: Timestamp, by: Option<&str>) -> HistoryEntry {
-    let checkpoint = &document.checkpoint;
-    let rows = checkpoint.metadata.get("row_count");
-    HistoryEntry {
-        version,
-        at,
-        cursor: checkpoint.cursor.clone(),
-        batch_id: checkpoint.last_successful_batch_id.clone(),
-        rows: rows.and_then(serde_json::Value::as_u64).unwrap_or(0),
-        total_rows: document.counters.rows,
-        schema: document
-            .schema
-            .as_ref()
-            .map(|schema| schema.hash().to_owned()),
-        source: history::short(&document.source_fingerprint),
-        by: by.map(str::to_owned),
-        undo: false,
-        transaction: document
-            .late
-            .epoch
-            .as_ref()
-            .and_then(|epoch| epoch.transaction),
-        behind: sinks::behind(&document.sinks),
-    }
 }
 
 /// Forward only (A3), forgetting what the checkpoint now covers.

@@ -47,6 +47,14 @@ impl StoreKey {
         Self::new(format!("late/{path}/{name}"))
     }
 
+    /// Below this are the segments of the poller's ledger.
+    #[must_use]
+    pub fn ledger(&self) -> String {
+        let path = self.0.strip_prefix("state/").unwrap_or(&self.0);
+        let path = path.strip_suffix(".json").unwrap_or(path);
+        format!("ledger/{path}/")
+    }
+
     /// Below this are the rows that sinks of the poller never took.
     #[must_use]
     pub fn quarantine(&self) -> String {

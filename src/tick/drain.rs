@@ -13,6 +13,7 @@ use super::clean_up::clean_up;
 use super::deliver::{Delivered, NotDelivered, deliver};
 use super::hand_over::Dispatch;
 use super::keeper::{Keeper, Lease};
+use super::ledger::record;
 use super::memory::{self, Memory};
 use super::report::{Behind, Outcome, TickError};
 use super::settling::{Again, Remembering, look_again, proven, what_is_awaited, what_to_remember};
@@ -103,12 +104,15 @@ pub(super) async fn drain(
                 receipt,
                 news,
                 aside,
+                recording,
                 ..
             } = delivered;
             let Some(receipt) = receipt else {
                 unreachable!("a delivery that is not blocked has a receipt");
             };
-            document = lease.commit(receipt, moved, seen, news, then).await;
+            let written = record(poller, &document, Some(&batch), recording, progress).await;
+            let ledger = or_release(&lease, written).await?;
+            document = lease.commit(receipt, moved, seen, news, ledger, then).await;
             progress.schema_changes.extend(changes);
             progress.tally.quarantined += aside.len() as u64;
             progress.committed(&document, sweep, &batch, batch.len());
@@ -185,6 +189,7 @@ async fn stop_at(
         done,
         aside,
         news,
+        recording,
         blocked,
     } = part;
     let paused = news.gone.is_some();
@@ -207,7 +212,12 @@ async fn stop_at(
             Err(error) => return error,
         };
         let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
-        let document = lease.commit(receipt, moved, seen, news, then).await;
+        let written = record(poller, document, Some(&batch), recording, progress).await;
+        let ledger = match or_release(lease, written).await {
+            Ok(ledger) => ledger,
+            Err(error) => return error,
+        };
+        let document = lease.commit(receipt, moved, seen, news, ledger, then).await;
         progress.tally.quarantined += aside.len() as u64;
         progress.committed(&document, &sweep, &batch, taken().count());
         if poller.source.cleans_up() && !document.is_anybody_behind() {

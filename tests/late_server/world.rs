@@ -20,6 +20,7 @@ use dbtick::config::{
 };
 use dbtick::model::envelope::Batch;
 use dbtick::model::late::{Sight, Witness};
+use dbtick::model::ledger::LedgerMode;
 use dbtick::model::page::PageWriter;
 use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::{Position, Scalar};
@@ -154,6 +155,7 @@ impl World {
             commit: CommitPolicy::default(),
             poison: PoisonPolicy::default(),
             poison_queue: None,
+            ledger: LedgerMode::Off,
             store: self.store.clone(),
             objects: self.objects.clone(),
             state_key: state_key(),

@@ -11,6 +11,7 @@ use dbtick::config::{Batch as BatchLimits, LateCommits, LateMode, LeaseTimes, St
 use dbtick::config::{definition, fingerprint};
 use dbtick::model::envelope::Batch;
 use dbtick::model::late::Protected;
+use dbtick::model::ledger::LedgerMode;
 use dbtick::model::page::EventId;
 use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::Position;
@@ -141,6 +142,7 @@ impl Polling {
             commit: CommitPolicy::default(),
             poison: PoisonPolicy::default(),
             poison_queue: None,
+            ledger: LedgerMode::Off,
             store: store.clone(),
             objects: store.clone(),
             state_key: StoreKey::state("stress", shape.name).unwrap(),

@@ -140,6 +140,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
             ..PoisonPolicy::default()
         },
         poison_queue: None,
+        ledger: world.layout.ledger,
         store: Arc::new(SimStore {
             world: world.clone(),
         }),

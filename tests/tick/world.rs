@@ -16,6 +16,7 @@ use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
 use dbtick::model::definition::SourceDefinition;
 use dbtick::model::envelope::{Batch, Fence};
 use dbtick::model::late::{Ordering, Sight, Survey, Witness};
+use dbtick::model::ledger::LedgerMode;
 use dbtick::model::page::{Op, PageWriter, Taken};
 use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::{Position, Scalar};
@@ -54,6 +55,7 @@ pub(crate) struct World {
     pub(crate) optional: BTreeSet<String>,
     pub(crate) commit: CommitPolicy,
     pub(crate) poison: PoisonPolicy,
+    pub(crate) ledger: LedgerMode,
 }
 
 impl World {
@@ -72,6 +74,7 @@ impl World {
             optional: BTreeSet::new(),
             commit: CommitPolicy::default(),
             poison: PoisonPolicy::default(),
+            ledger: LedgerMode::Off,
         }
     }
 
@@ -125,6 +128,7 @@ impl World {
             commit: self.commit,
             poison: self.poison,
             poison_queue: None,
+            ledger: self.ledger,
             store: self.store.clone(),
             objects: self.objects.clone(),
             state_key: state_key(),

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::model::envelope::Fence;
 use crate::model::late::Late;
 use crate::model::lease::FencingToken;
+use crate::model::ledger::Ledger;
 use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::schema::Schema;
@@ -92,6 +94,7 @@ impl Lease {
         moved: Moved,
         (schema, server): (Arc<Schema>, Option<Arc<str>>),
         news: News,
+        ledger: Option<Ledger>,
         then: Then,
     ) -> StateDocument {
         let Moved {
@@ -110,6 +113,7 @@ impl Lease {
             late: Some(late),
             shelved,
             news,
+            ledger,
         };
         self.request(Step::Commit { advance, then }).await
     }
@@ -135,6 +139,11 @@ impl Lease {
     /// A sink that is behind has come closer; the lease is kept.
     pub(in crate::tick) async fn catch_up(&self, step: CatchUp) -> StateDocument {
         self.request(Step::CatchUp(step)).await
+    }
+
+    /// Rows that the checkpoint had passed were sent again; the lease is kept.
+    pub(in crate::tick) async fn record(&self, ledger: Ledger, ttl: Duration) -> StateDocument {
+        self.request(Step::Record { ledger, ttl }).await
     }
 
     pub(in crate::tick) async fn release(&self) {

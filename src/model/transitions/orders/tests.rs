@@ -114,6 +114,7 @@ fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> St
                 server: None,
                 late: None,
                 shelved: false,
+                ledger: None,
                 news: News::default(),
             },
             then: match last {
