@@ -6,6 +6,7 @@ mod fragment;
 mod json;
 mod keyset;
 mod late;
+mod lookup;
 pub mod mysql;
 mod names;
 mod pager;
@@ -25,7 +26,7 @@ use crate::azure::Azure;
 use crate::config::{Connection, SourceConfig};
 use crate::database::DatabaseError;
 use crate::model::late::{Protection, Sight, Survey, Witness};
-use crate::model::page::{Page, PageWriter};
+use crate::model::page::{EventId, Op, Page, PageWriter};
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::Schema;
 
@@ -84,6 +85,31 @@ pub trait Source: Debug + Send + Sync {
     /// cursor is less than `below`.
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError>;
 
+    /// How many events lie behind `after`, up to and with those at `up_to` (or to the end), counted by
+    /// the database in one statement and no further than `most`. Rows that have no place, because a
+    /// cursor or key is NULL, do not count.
+    async fn count(
+        &self,
+        after: Option<&Position>,
+        up_to: Option<&Position>,
+        most: u64,
+    ) -> Result<u64, SourceError>;
+
+    /// The position of the event that is `rows` events behind `after`, 1 being the next one; `None`
+    /// when there are fewer. Counts what `count` counts, so that between `after` and the answer there
+    /// are `rows` of them, and one more where a row and its tombstone share that position.
+    async fn ahead(
+        &self,
+        after: Option<&Position>,
+        rows: u64,
+    ) -> Result<Option<Position>, SourceError>;
+
+    /// Every row and tombstone that has this key now, whatever its cursor, with the event ids that
+    /// `read` gives with such a writer; of more than a hundred, some. A value is text as events and
+    /// positions show it, one for each column of the key.
+    async fn locate(&self, key: &[String], writer: PageWriter)
+    -> Result<Vec<Located>, SourceError>;
+
     /// Whether delivered rows are cleaned up behind the commit.
     fn cleans_up(&self) -> bool {
         false
@@ -110,6 +136,18 @@ pub struct ReadPage {
     pub server: Option<Arc<str>>,
     /// What was seen of uncommitted rows before the page was read, where that is the evidence.
     pub survey: Survey,
+}
+
+/// A row, or a tombstone, that was looked for by its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// `None`: its cursor is NULL, and it is in no order.
+    pub position: Option<Position>,
+    pub op: Op,
+    /// What the filter leaves out is never read. A query shows only what is in it.
+    pub passes_filter: bool,
+    /// What a tick that reads it as it is now would send it as.
+    pub id: Option<EventId>,
 }
 
 /// Delivered columns and their source types, in order; shared by every page of one schema.
