@@ -1,6 +1,7 @@
 //! argv → command → exit code.
 
 mod adopt;
+mod backfill;
 mod check;
 mod clone;
 mod demo;
@@ -62,6 +63,7 @@ enum Command {
     Clone(clone::Clone),
     State(state::State),
     Quarantine(quarantine::Quarantine),
+    Backfill(backfill::Backfill),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
 }
@@ -100,6 +102,7 @@ pub fn main() -> ExitCode {
             Command::Clone(clone) => clone.run().await,
             Command::State(state) => state.run().await,
             Command::Quarantine(quarantine) => quarantine.run().await,
+            Command::Backfill(backfill) => backfill.run().await,
             Command::Schema(schema) => schema.run(),
         }
     });

@@ -14,6 +14,7 @@
 //! - [`local`]: a local Functions host, behind `dev`, `demo` and the tests
 //! - [`host`]: the custom handler
 //! - [`wiring`]: from configuration to pollers that run
+//! - [`backfill`]: rows below the checkpoint once more, beside the live poller
 //! - [`tick`]: the story of one tick
 //! - [`source`], [`sink`], [`store`]: where rows come from, where they go, where state is kept
 //! - [`database`]: connections to servers
@@ -22,6 +23,7 @@
 //! - [`clock`], [`stop`], [`telemetry`]: time and entropy, the wish to stop, what is said meanwhile
 
 pub mod azure;
+pub mod backfill;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -3,6 +3,7 @@
 //! Every await in here is a place to die. Rows are safe at each of them, because the checkpoint
 //! moves only by a commit, a commit needs a receipt, and a receipt needs every sink's answer.
 
+pub mod audit;
 mod birth;
 pub mod budget;
 mod catch_up;
@@ -22,6 +23,7 @@ mod settling;
 mod sweeping;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
@@ -29,7 +31,7 @@ use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
 use crate::model::definition::{SourceDefinition, SourceIdentity};
 use crate::model::envelope::Batch;
 use crate::model::late::{Ordering, Sweep};
-use crate::model::lease::AgeEvidence;
+use crate::model::lease::{AgeEvidence, FencingToken};
 use crate::model::ledger::LedgerMode;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Position;
@@ -84,10 +86,28 @@ pub struct Poller {
     pub objects: Arc<dyn ObjectStore>,
     pub state_key: StoreKey,
     pub birth_marker: StoreKey,
+    /// It works beside a live poller, under whose name its events go out.
+    pub beside: Option<Beside>,
     pub clock: Arc<dyn Clock>,
 }
 
+/// What a backfill has of the live poller. A page is read only when it is to be sent: there is nothing
+/// to read ahead that might have changed by then (H3).
+#[derive(Debug, Clone)]
+pub struct Beside {
+    /// Less than those that the live poller will use.
+    pub token: FencingToken,
+    /// Shared by all that work beside it.
+    pub sequence: Arc<AtomicU64>,
+}
+
 impl Poller {
+    /// As it is in the configuration; a range of a backfill has a name of its own behind it.
+    #[must_use]
+    pub fn configured_name(&self) -> &str {
+        self.name.split('/').next().unwrap_or(&self.name)
+    }
+
     /// In the order of the configuration.
     #[must_use]
     pub fn sink_names(&self) -> Vec<String> {

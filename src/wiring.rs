@@ -72,6 +72,7 @@ impl Parts {
             objects,
             state_key: StoreKey::state(&app.name, &config.name)?,
             birth_marker: StoreKey::birth_marker(&app.name, &config.name)?,
+            beside: None,
             clock: Arc::clone(&self.clock),
         })
     }

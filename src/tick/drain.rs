@@ -68,12 +68,12 @@ pub(super) async fn drain(
             } = &mut work;
             let dispatch = Dispatch::of(poller, call, &lease, &document);
             let batch = encode(dispatch, &document, unsent, call);
-            let read_ahead = async {
+            let read_next = async {
                 let next = read_after(poller, &document, sweep, memory, unsent, budget);
                 Ok(next.await)
             };
             let delivery = deliver(dispatch, &document, &unsent.page, &batch);
-            let (delivered, next) = match try_join(delivery, read_ahead).await {
+            let (delivered, next) = match both(poller, delivery, read_next).await {
                 Ok(both) => both,
                 Err(part) => {
                     let blocked = Blocked { batch, part };
@@ -161,6 +161,19 @@ pub(super) async fn drain(
     let result = keeper.hold(&mut writes, body).await;
     progress.tally.writes += writes + marker_writes;
     result?
+}
+
+/// The next page is read while this one is delivered. Beside a live poller it is not, before it is its
+/// turn: rows may change while others are sent.
+async fn both<D, N, E>(
+    poller: &Poller,
+    delivery: impl Future<Output = Result<D, E>>,
+    read_next: impl Future<Output = Result<N, E>>,
+) -> Result<(D, N), E> {
+    match poller.beside {
+        None => try_join(delivery, read_next).await,
+        Some(_) => Ok((delivery.await?, read_next.await?)),
+    }
 }
 
 /// A batch that did not go out whole.

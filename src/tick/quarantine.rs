@@ -119,7 +119,7 @@ pub(super) async fn keep(poller: &Poller, case: &Case) -> Result<(), NotKept> {
         event_id = %case.event_id,
         "a row is set aside, because {} does not take it: `dbtick quarantine show {} {}`",
         case.sink,
-        poller.name,
+        poller.configured_name(),
         case.event_id,
     );
     Ok(())

@@ -160,6 +160,7 @@ impl World {
             objects: self.objects.clone(),
             state_key: state_key(),
             birth_marker: StoreKey::birth_marker("shop", POLLER).unwrap(),
+            beside: None,
             clock: self.clock.clone(),
         }
     }

@@ -147,6 +147,7 @@ impl Polling {
             objects: store.clone(),
             state_key: StoreKey::state("stress", shape.name).unwrap(),
             birth_marker: StoreKey::birth_marker("stress", shape.name).unwrap(),
+            beside: None,
             clock,
         };
         Self {

@@ -149,6 +149,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
         }),
         state_key: state_key(),
         birth_marker: StoreKey::birth_marker("shop", POLLER).unwrap(),
+        beside: None,
         clock: Arc::new(SkewedClock {
             world: world.clone(),
             skew,

@@ -133,6 +133,7 @@ impl World {
             objects: self.objects.clone(),
             state_key: state_key(),
             birth_marker: marker_key(),
+            beside: None,
             clock: self.clock.clone(),
         }
     }

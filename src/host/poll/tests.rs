@@ -149,6 +149,7 @@ fn poller(name: &str, source: impl Source + 'static) -> Poller {
         store: Arc::new(MemoryStore::new()),
         state_key: StoreKey::state("app", name).unwrap(),
         birth_marker: StoreKey::birth_marker("app", name).unwrap(),
+        beside: None,
         clock: Arc::new(SystemClock),
     }
 }

@@ -17,6 +17,7 @@ use crate::model::schema::Schema;
 use crate::model::sinks::News;
 use crate::model::state::{CursorMark, StateDocument};
 use crate::model::transitions::{Advance, CatchUp, Step, Then};
+use crate::tick::Beside;
 
 /// A held lease. Whoever has it may ask for commits; nobody else can.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub(in crate::tick) struct Lease {
 #[derive(Debug)]
 pub(in crate::tick) struct Fences {
     token: FencingToken,
-    sequence: AtomicU64,
+    sequence: Arc<AtomicU64>,
 }
 
 impl Fences {
@@ -74,10 +75,20 @@ impl Receipt {
 }
 
 impl Lease {
-    pub(super) fn new(requests: mpsc::Sender<Request>, token: FencingToken) -> Self {
-        let fences = Fences {
-            token,
-            sequence: AtomicU64::new(0),
+    pub(super) fn new(
+        requests: mpsc::Sender<Request>,
+        token: FencingToken,
+        beside: Option<&Beside>,
+    ) -> Self {
+        let fences = match beside {
+            Some(Beside { token, sequence }) => Fences {
+                token: *token,
+                sequence: Arc::clone(sequence),
+            },
+            None => Fences {
+                token,
+                sequence: Arc::default(),
+            },
         };
         Self { requests, fences }
     }
