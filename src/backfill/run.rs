@@ -210,7 +210,10 @@ impl Backfill {
         for range in &self.ranges {
             let done = range.begin(by).await?.min(range.planned.rows);
             self.shared.progress.done.fetch_add(done, Ordering::Relaxed);
-            self.shared.progress.before.fetch_add(done, Ordering::Relaxed);
+            self.shared
+                .progress
+                .before
+                .fetch_add(done, Ordering::Relaxed);
         }
         if self.plan.round > 0 {
             for range in &mut self.ranges {
