@@ -8,6 +8,7 @@ mod dev;
 mod history;
 mod init;
 mod local_app;
+mod output;
 mod pause;
 mod problem;
 mod quarantine;
@@ -17,6 +18,7 @@ mod rollback;
 mod schema;
 mod serve;
 mod state;
+mod status;
 mod target;
 
 use std::error::Error;
@@ -53,6 +55,7 @@ enum Command {
     Init(init::Init),
     /// Parse, connect and grade every poller of an app
     Check(check::Check),
+    Status(status::Status),
     Pause(pause::Pause),
     Resume(pause::Resume),
     History(history::History),
@@ -91,6 +94,7 @@ pub fn main() -> ExitCode {
             Command::Demo(demo) => demo.run().await,
             Command::Init(init) => init.run().await,
             Command::Check(check) => check.run().await,
+            Command::Status(status) => status.run().await,
             Command::Pause(pause) => pause.run().await,
             Command::Resume(resume) => resume.run().await,
             Command::History(history) => history.run().await,

@@ -6,6 +6,7 @@
 //! secret and no row is in it.
 
 pub mod health;
+mod looking;
 pub mod view;
 mod watched;
 

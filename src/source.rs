@@ -6,6 +6,7 @@ mod fragment;
 mod json;
 mod keyset;
 mod late;
+mod lookup;
 pub mod mysql;
 mod names;
 mod pager;
@@ -25,7 +26,7 @@ use crate::azure::Azure;
 use crate::config::{Connection, SourceConfig};
 use crate::database::DatabaseError;
 use crate::model::late::{Protection, Sight, Survey, Witness};
-use crate::model::page::{Page, PageWriter};
+use crate::model::page::{EventId, Op, Page, PageWriter};
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::Schema;
 
@@ -75,6 +76,11 @@ pub trait Source: Debug + Send + Sync {
         Ok(Sight::default())
     }
 
+    /// Whose transaction a witness is, where the database tells it.
+    async fn who_is(&self, _witness: &Witness) -> Result<Option<WaitedFor>, SourceError> {
+        Ok(None)
+    }
+
     /// The row, and the tombstone, if any, at exactly this position, as `read` would give them: nothing
     /// where the row has moved, changed its cursor, left the filter, or is gone. Always at the end, and
     /// no evidence of anything else.
@@ -83,6 +89,31 @@ pub trait Source: Debug + Send + Sync {
     /// The position of the last row there is now, where `start: now` begins; or of the last one whose
     /// cursor is less than `below`.
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError>;
+
+    /// How many events lie behind `after`, up to and with those at `up_to` (or to the end), counted by
+    /// the database in one statement and no further than `most`. Rows that have no place, because a
+    /// cursor or key is NULL, do not count.
+    async fn count(
+        &self,
+        after: Option<&Position>,
+        up_to: Option<&Position>,
+        most: u64,
+    ) -> Result<u64, SourceError>;
+
+    /// The position of the event that is `rows` events behind `after`, 1 being the next one; `None`
+    /// when there are fewer. Counts what `count` counts, so that between `after` and the answer there
+    /// are `rows` of them, and one more where a row and its tombstone share that position.
+    async fn ahead(
+        &self,
+        after: Option<&Position>,
+        rows: u64,
+    ) -> Result<Option<Position>, SourceError>;
+
+    /// Every row and tombstone that has this key now, whatever its cursor, with the event ids that
+    /// `read` gives with such a writer; of more than a hundred, some. A value is text as events and
+    /// positions show it, one for each column of the key.
+    async fn locate(&self, key: &[String], writer: PageWriter)
+    -> Result<Vec<Located>, SourceError>;
 
     /// Whether delivered rows are cleaned up behind the commit.
     fn cleans_up(&self) -> bool {
@@ -112,6 +143,18 @@ pub struct ReadPage {
     pub survey: Survey,
 }
 
+/// A row, or a tombstone, that was looked for by its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// `None`: its cursor is NULL, and it is in no order.
+    pub position: Option<Position>,
+    pub op: Op,
+    /// What the filter leaves out is never read. A query shows only what is in it.
+    pub passes_filter: bool,
+    /// What a tick that reads it as it is now would send it as.
+    pub id: Option<EventId>,
+}
+
 /// Delivered columns and their source types, in order; shared by every page of one schema.
 pub type Types = Arc<[(String, String)]>;
 
@@ -125,6 +168,15 @@ pub struct Description {
     pub findings: Vec<Finding>,
     /// Against rows that commit late; `None` where nobody has judged it.
     pub protection: Option<Protection>,
+}
+
+/// Somebody whose transaction is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitedFor {
+    /// Number, user, program and what it does, for people.
+    pub is: String,
+    /// The statement that ends it.
+    pub remedy: String,
 }
 
 /// One line of `dbtick check`.

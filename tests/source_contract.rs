@@ -9,6 +9,8 @@ mod deletes;
 mod find;
 #[path = "source_contract/fixture.rs"]
 mod fixture;
+#[path = "source_contract/lookup.rs"]
+mod lookup;
 #[path = "source_contract/mariadb.rs"]
 mod mariadb_only;
 #[path = "source_contract/postgres.rs"]
@@ -34,6 +36,13 @@ use find::{
     every_row_is_found_where_it_was_read, what_is_soft_deleted_or_left_out_is_found_so,
 };
 use fixture::{Engine, Fixture, MANY_BYTES, column, open, read, read_all};
+use lookup::{
+    a_key_has_its_row_its_tombstone_or_both, a_key_that_cannot_be_is_refused_by_name,
+    events_between_two_places_are_counted_as_they_are_read,
+    every_row_is_located_by_its_key_as_events_show_it, rows_without_a_place_are_not_counted,
+    ties_are_counted_and_cut_in_the_order_of_their_keys, tombstones_are_counted_with_the_rows,
+    what_no_tick_would_read_is_located_and_says_so,
+};
 use refusals::{
     a_changed_schema_is_verified_again, a_write_in_a_query_or_filter_fails,
     names_that_do_not_exist_are_named_exactly,
@@ -104,6 +113,14 @@ every_source_keeps!(
     a_tombstone_is_found_at_its_own_position,
     what_is_soft_deleted_or_left_out_is_found_so,
     a_position_of_two_rows_or_of_another_source_is_an_error,
+    events_between_two_places_are_counted_as_they_are_read,
+    ties_are_counted_and_cut_in_the_order_of_their_keys,
+    rows_without_a_place_are_not_counted,
+    tombstones_are_counted_with_the_rows,
+    every_row_is_located_by_its_key_as_events_show_it,
+    what_no_tick_would_read_is_located_and_says_so,
+    a_key_has_its_row_its_tombstone_or_both,
+    a_key_that_cannot_be_is_refused_by_name,
 );
 
 /// A thousand rows at one moment.

@@ -7,8 +7,9 @@ use clap::Args;
 
 use super::local_app;
 use super::problem::Problem;
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, Timestamp};
 use crate::config::{App, Settings};
+use crate::overview::Overview;
 use crate::tick::Poller;
 use crate::wiring::Parts;
 
@@ -99,6 +100,15 @@ impl Opened {
             .map(|config| self.parts.poller(&self.app, config))
             .transpose()
             .map_err(Problem::from_error)
+    }
+
+    /// All of its pollers, to be looked at.
+    pub(super) fn overview(&self) -> Result<Overview, Problem> {
+        Overview::new(&self.app, &self.parts).map_err(Problem::from_error)
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.parts.clock.now()
     }
 
     /// The app's name in state paths.

@@ -49,6 +49,8 @@ pub(super) struct Binding {
     pub(super) kind: String,
     pub(super) direction: Option<String>,
     pub(super) name: Option<String>,
+    /// Of the timerTrigger: when it fires, such as `*/15 * * * * *`.
+    pub(super) schedule: Option<String>,
     /// Of the httpTrigger of a relay or of the status: `function`, which it is unless told. `admin` and,
     /// where it only shows, `anonymous` are for the status only.
     #[serde(rename = "authLevel")]

@@ -17,8 +17,10 @@ use super::late::Late;
 use super::lease::{Lease, WriteMark};
 use super::page::EventId;
 use super::position::{CursorKind, Position};
+use super::pulse::Beat;
 use super::schema::Schema;
 use super::sinks::{Failure, SinkState, Sinks};
+use super::trouble::Trouble;
 use crate::clock::Timestamp;
 
 pub use wire::DocumentError;
@@ -42,6 +44,10 @@ pub struct StateDocument {
     pub sinks: Sinks,
     pub status: Status,
     pub counters: Counters,
+    /// `None`: the last tick that looked found its source in order.
+    pub trouble: Option<Trouble>,
+    /// The last minutes with commits, the newest last.
+    pub pulse: Vec<Beat>,
     /// The columns as they were at the checkpoint.
     pub schema: Option<Arc<Schema>>,
     /// The server that the checkpoint is from, where it tells its identity (B9).
@@ -134,6 +140,8 @@ impl StateDocument {
             sinks: Sinks::new(),
             status: Status::Active,
             counters: Counters::default(),
+            trouble: None,
+            pulse: Vec::new(),
             schema: None,
             server: None,
             history: Vec::new(),

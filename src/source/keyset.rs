@@ -17,6 +17,7 @@ mod clean_up;
 mod edge;
 mod find;
 mod index;
+mod lookup;
 mod places;
 
 use std::fmt::Write as _;
@@ -54,6 +55,8 @@ pub(super) struct Column {
     pub(super) converted: Option<(&'static str, &'static str)>,
     /// The type that a parameter is cast to, so that it is compared as what the column is.
     pub(super) cast: Option<String>,
+    /// Needed by nobody, and selected as NULL; the others keep their numbers.
+    pub(super) blank: bool,
 }
 
 /// Everything that the statements over one table or query have in common.
@@ -95,6 +98,8 @@ pub(super) enum Parameter {
     Native(usize),
     /// How many rows at most.
     Limit,
+    /// One less: how many rows are passed over to come to the last of them.
+    Passed,
 }
 
 impl Column {
@@ -107,6 +112,7 @@ impl Column {
             collation: None,
             converted: None,
             cast: None,
+            blank: false,
         }
     }
 }
@@ -130,13 +136,17 @@ impl Keyset {
     /// The next rows in order, behind a position or from the beginning.
     pub(super) fn page(&self, after: bool) -> Statement {
         let mut parameters = Parameters::of(self.dialect);
-        let mut sql = match (self.dialect, &self.tombstones) {
-            (Dialect::Sqlite, _) => self.union_of_branches(after, &mut parameters),
-            (_, None) => self.range(self.main(), after, &mut parameters),
-            (_, Some(_)) => self.union_of_arms(after, &mut parameters),
-        };
+        let mut sql = self.rows_behind(after, &mut parameters);
         push(&mut sql, format_args!("\nLIMIT {}", parameters.limit()));
         parameters.finish(sql)
+    }
+
+    fn rows_behind(&self, after: bool, parameters: &mut Parameters) -> String {
+        match (self.dialect, &self.tombstones) {
+            (Dialect::Sqlite, _) => self.union_of_branches(after, parameters),
+            (_, None) => self.range(self.main(), after, parameters),
+            (_, Some(_)) => self.union_of_arms(after, parameters),
+        }
     }
 
     /// The row that is last in order; of those whose cursor is less than the first value of a
@@ -302,6 +312,10 @@ impl Parameters {
 
     fn limit(&mut self) -> String {
         self.next(Parameter::Limit)
+    }
+
+    fn passed(&mut self) -> String {
+        self.next(Parameter::Passed)
     }
 
     fn next(&mut self, parameter: Parameter) -> String {

@@ -9,6 +9,7 @@ mod check;
 mod fault;
 mod kind;
 mod late;
+mod lookup;
 mod page;
 mod shape;
 pub(super) mod survey;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::MySql;
 
-use super::{Description, ReadPage, Source, SourceError, clean_up};
+use super::{Description, Located, ReadPage, Source, SourceError, WaitedFor, clean_up};
 use crate::azure::Azure;
 use crate::config::connection::Server;
 use crate::config::{Connection, SourceConfig};
@@ -160,6 +161,15 @@ impl Source for MySqlSource {
         Ok(sight)
     }
 
+    async fn who_is(&self, witness: &Witness) -> Result<Option<WaitedFor>, SourceError> {
+        let (mut connection, _) = self.begin().await?;
+        let session = late::who_is(&mut connection, witness).await;
+        let session =
+            session.map_err(|error| self.faults().of("asking who is waited for", error))?;
+        connection.give_back();
+        Ok(session)
+    }
+
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         let (mut connection, shape) = self.begin().await?;
         let mut reading = Reading {
@@ -170,6 +180,55 @@ impl Source for MySqlSource {
         let last = reading.last(below).await?;
         connection.give_back();
         Ok(last)
+    }
+
+    async fn count(
+        &self,
+        after: Option<&Position>,
+        up_to: Option<&Position>,
+        most: u64,
+    ) -> Result<u64, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        let count = reading.count(after, up_to, most).await?;
+        connection.give_back();
+        Ok(count)
+    }
+
+    async fn ahead(
+        &self,
+        after: Option<&Position>,
+        rows: u64,
+    ) -> Result<Option<Position>, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        let ahead = reading.ahead(after, rows).await?;
+        connection.give_back();
+        Ok(ahead)
+    }
+
+    async fn locate(
+        &self,
+        key: &[String],
+        writer: PageWriter,
+    ) -> Result<Vec<Located>, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        let located = reading.locate(key, writer).await?;
+        connection.give_back();
+        Ok(located)
     }
 
     fn cleans_up(&self) -> bool {

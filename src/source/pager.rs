@@ -154,7 +154,8 @@ fn one_class<C: Codec>(
     Ok(())
 }
 
-fn unordered<C: Codec>(shape: &Shape<C>, row: &C::Row, column: usize) -> SourceError {
+/// A value that no position can have.
+pub(super) fn unordered<C: Codec>(shape: &Shape<C>, row: &C::Row, column: usize) -> SourceError {
     let mut value = Vec::new();
     shape.codec.write(row, column, &mut value);
     let mut key = Vec::new();

@@ -8,6 +8,7 @@ mod check;
 mod fault;
 mod kind;
 mod late;
+mod lookup;
 mod page;
 mod shape;
 pub(super) mod survey;
@@ -22,7 +23,7 @@ use sqlx::Connection as _;
 use sqlx::Postgres;
 use sqlx::postgres::PgConnection;
 
-use super::{Description, ReadPage, Source, SourceError, clean_up};
+use super::{Description, Located, ReadPage, Source, SourceError, WaitedFor, clean_up};
 use crate::azure::Azure;
 use crate::config::connection::Server;
 use crate::config::{Connection, Rows, SourceConfig};
@@ -181,6 +182,15 @@ impl Source for PostgresSource {
         Ok(sight)
     }
 
+    async fn who_is(&self, witness: &Witness) -> Result<Option<WaitedFor>, SourceError> {
+        let (mut connection, _) = self.begin().await?;
+        let faults = Faults::of(&self.config);
+        let session = late::who_is(&mut connection, witness).await;
+        let session = session.map_err(|error| faults.explain("asking who is waited for", error))?;
+        connection.give_back();
+        Ok(session)
+    }
+
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         let (mut connection, shape) = self.begin().await?;
         let mut reading = Reading {
@@ -191,6 +201,57 @@ impl Source for PostgresSource {
         let last = reading.last(below).await?;
         connection.give_back();
         Ok(last)
+    }
+
+    async fn count(
+        &self,
+        after: Option<&Position>,
+        up_to: Option<&Position>,
+        most: u64,
+    ) -> Result<u64, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let index = shape.shape.keyset.index(|_| false);
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: Faults::of(&self.config).wanting(index.as_deref()),
+        };
+        let count = reading.count(after, up_to, most).await?;
+        connection.give_back();
+        Ok(count)
+    }
+
+    async fn ahead(
+        &self,
+        after: Option<&Position>,
+        rows: u64,
+    ) -> Result<Option<Position>, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let index = shape.shape.keyset.index(|_| false);
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: Faults::of(&self.config).wanting(index.as_deref()),
+        };
+        let ahead = reading.ahead(after, rows).await?;
+        connection.give_back();
+        Ok(ahead)
+    }
+
+    async fn locate(
+        &self,
+        key: &[String],
+        writer: PageWriter,
+    ) -> Result<Vec<Located>, SourceError> {
+        let (mut connection, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut connection,
+            shape: &shape,
+            faults: Faults::of(&self.config),
+        };
+        let located = reading.locate(key, writer).await?;
+        connection.give_back();
+        Ok(located)
     }
 
     fn cleans_up(&self) -> bool {

@@ -41,6 +41,10 @@ pub(super) trait Codec: Send + Sync {
     /// The scalar that a parameter of this column must be; a position without types may hold it as
     /// text.
     fn bindable(&self, column: usize, scalar: &Scalar) -> Option<Scalar>;
+
+    /// What somebody may mean who writes a value of this column as text: one value, or several where
+    /// the column has no type, or none where it can hold no such thing.
+    fn meant(&self, column: usize, text: &str) -> Vec<Scalar>;
 }
 
 /// Why a row has no position.
@@ -296,6 +300,12 @@ impl<C: Codec> Shape<C> {
     pub(super) fn is_tombstone(&self, row: &C::Row) -> bool {
         let mark = self.keyset.columns.len();
         self.keyset.tombstones.is_some() && self.codec.is_set(row, mark)
+    }
+
+    /// In the answer to [`Keyset::with_key`].
+    pub(super) fn passes_filter(&self, row: &C::Row) -> bool {
+        let marks = usize::from(self.keyset.tombstones.is_some());
+        self.codec.is_set(row, self.keyset.columns.len() + marks)
     }
 
     pub(super) fn push(

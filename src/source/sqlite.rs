@@ -7,6 +7,7 @@ mod catalogue;
 mod check;
 mod fault;
 mod late;
+mod lookup;
 mod page;
 mod shape;
 pub(super) mod survey;
@@ -20,7 +21,7 @@ use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use sqlx::{ConnectOptions, Sqlite, Transaction};
 
-use super::{Description, ReadPage, Source, SourceError, clean_up};
+use super::{Description, Located, ReadPage, Source, SourceError, clean_up};
 use crate::config::{CleanUp, Connection, LateMode, SourceConfig};
 use crate::model::late::{Bound, Sight, Witness};
 use crate::model::page::PageWriter;
@@ -208,6 +209,49 @@ impl Source for SqliteSource {
             faults: self.faults(),
         };
         reading.last(below).await
+    }
+
+    async fn count(
+        &self,
+        after: Option<&Position>,
+        up_to: Option<&Position>,
+        most: u64,
+    ) -> Result<u64, SourceError> {
+        let (mut snapshot, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut snapshot,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        reading.count(after, up_to, most).await
+    }
+
+    async fn ahead(
+        &self,
+        after: Option<&Position>,
+        rows: u64,
+    ) -> Result<Option<Position>, SourceError> {
+        let (mut snapshot, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut snapshot,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        reading.ahead(after, rows).await
+    }
+
+    async fn locate(
+        &self,
+        key: &[String],
+        writer: PageWriter,
+    ) -> Result<Vec<Located>, SourceError> {
+        let (mut snapshot, shape) = self.begin().await?;
+        let mut reading = Reading {
+            connection: &mut snapshot,
+            shape: &shape,
+            faults: self.faults(),
+        };
+        reading.locate(key, writer).await
     }
 
     fn cleans_up(&self) -> bool {

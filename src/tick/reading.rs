@@ -89,6 +89,17 @@ pub(super) async fn read_last(
     asked(poller, budget, || poller.source.last(below)).await
 }
 
+/// How many events lie between two places, counted up to `most`.
+pub(super) async fn read_count(
+    poller: &Poller,
+    after: Option<&Position>,
+    up_to: Option<&Position>,
+    most: u64,
+    budget: &Budget,
+) -> Result<u64, SourceError> {
+    asked(poller, budget, || poller.source.count(after, up_to, most)).await
+}
+
 /// Who writes; `known` are the witnesses that are waited for.
 pub(super) async fn look(
     poller: &Poller,

@@ -25,7 +25,7 @@ use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::{Position, Scalar};
 use dbtick::model::state::StateDocument;
 use dbtick::sink::{Outlet, Sink, Verdict};
-use dbtick::source::{Description, ReadPage, Source, SourceError};
+use dbtick::source::{Description, Located, ReadPage, Source, SourceError};
 use dbtick::store::{
     Deleted, Loaded, MemoryStore, ObjectStore, StateStore, StoreError, StoreKey, Swap, Tag,
 };
@@ -447,6 +447,31 @@ impl Source for Counting {
 
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         self.inner.last(below).await
+    }
+
+    async fn count(
+        &self,
+        after: Option<&Position>,
+        up_to: Option<&Position>,
+        most: u64,
+    ) -> Result<u64, SourceError> {
+        self.inner.count(after, up_to, most).await
+    }
+
+    async fn ahead(
+        &self,
+        after: Option<&Position>,
+        rows: u64,
+    ) -> Result<Option<Position>, SourceError> {
+        self.inner.ahead(after, rows).await
+    }
+
+    async fn locate(
+        &self,
+        key: &[String],
+        writer: PageWriter,
+    ) -> Result<Vec<Located>, SourceError> {
+        self.inner.locate(key, writer).await
     }
 
     async fn describe(&self) -> Result<Description, SourceError> {

@@ -9,7 +9,7 @@ use dbtick::model::late::{Bound, Highest, Sight, Survey, Witness};
 use dbtick::model::page::{Op, PageWriter, Taken};
 use dbtick::model::position::{Position, Scalar};
 use dbtick::model::schema::Schema;
-use dbtick::source::{Description, ReadPage, Source, SourceError, Types};
+use dbtick::source::{Description, Located, ReadPage, Source, SourceError, Types};
 use tokio::time::sleep;
 
 use super::faults::Bug;
@@ -231,6 +231,23 @@ impl Source for SimSource {
         self.trouble().await?;
         let last = self.world.table().last();
         Ok(last.map(|place| place.to_position()))
+    }
+
+    async fn count(
+        &self,
+        _: Option<&Position>,
+        _: Option<&Position>,
+        _: u64,
+    ) -> Result<u64, SourceError> {
+        unreachable!("a tick does not count")
+    }
+
+    async fn ahead(&self, _: Option<&Position>, _: u64) -> Result<Option<Position>, SourceError> {
+        unreachable!("a tick does not look ahead")
+    }
+
+    async fn locate(&self, _: &[String], _: PageWriter) -> Result<Vec<Located>, SourceError> {
+        unreachable!("a tick does not locate")
     }
 
     async fn describe(&self) -> Result<Description, SourceError> {

@@ -23,7 +23,7 @@ use dbtick::model::schema::Schema;
 use dbtick::model::state::StateDocument;
 use dbtick::model::transitions::{Action, Applied, Operator, Order, apply};
 use dbtick::sink::{DeliveryFailure, FailureKind, Outlet, Sink, Stance, Unaccepted, Verdict};
-use dbtick::source::{Description, ReadPage, Source, SourceError, Types};
+use dbtick::source::{Description, Located, ReadPage, Source, SourceError, Types};
 use dbtick::store::{Deleted, Loaded, MemoryStore, StateStore, StoreError, StoreKey, Swap, Tag};
 use dbtick::tick::budget::Budget;
 use dbtick::tick::report::{Outcome, TickError, TickReport};
@@ -679,6 +679,38 @@ impl Source for Table {
         let rows = self.rows.lock().unwrap();
         let fits = |place: &&Position| below.is_none_or(|below| place.cursor()[0] < *below);
         Ok(rows.keys().rev().find(fits).cloned())
+    }
+
+    async fn count(
+        &self,
+        after: Option<&Position>,
+        up_to: Option<&Position>,
+        most: u64,
+    ) -> Result<u64, SourceError> {
+        self.answer().await?;
+        let rows = self.rows.lock().unwrap();
+        let behind = rows
+            .keys()
+            .filter(|place| after.is_none_or(|after| *place > after));
+        let inside = behind.filter(|place| up_to.is_none_or(|up_to| *place <= up_to));
+        Ok(most.min(inside.count() as u64))
+    }
+
+    async fn ahead(
+        &self,
+        after: Option<&Position>,
+        rows: u64,
+    ) -> Result<Option<Position>, SourceError> {
+        self.answer().await?;
+        let table = self.rows.lock().unwrap();
+        let mut behind = table
+            .keys()
+            .filter(|place| after.is_none_or(|after| *place > after));
+        Ok(behind.nth(usize::try_from(rows).unwrap() - 1).cloned())
+    }
+
+    async fn locate(&self, _: &[String], _: PageWriter) -> Result<Vec<Located>, SourceError> {
+        unreachable!("a tick does not locate")
     }
 
     async fn describe(&self) -> Result<Description, SourceError> {

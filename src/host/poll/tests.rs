@@ -12,7 +12,7 @@ use crate::model::page::PageWriter;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::Schema;
-use crate::source::{Description, ReadPage, Source, SourceError};
+use crate::source::{Description, Located, ReadPage, Source, SourceError};
 use crate::stop::Stop;
 use crate::store::{MemoryStore, StoreKey};
 use crate::wiring::Parts;
@@ -40,6 +40,23 @@ impl Source for Empty {
 
     async fn last(&self, _: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         Ok(None)
+    }
+
+    async fn count(
+        &self,
+        _: Option<&Position>,
+        _: Option<&Position>,
+        _: u64,
+    ) -> Result<u64, SourceError> {
+        Ok(0)
+    }
+
+    async fn ahead(&self, _: Option<&Position>, _: u64) -> Result<Option<Position>, SourceError> {
+        Ok(None)
+    }
+
+    async fn locate(&self, _: &[String], _: PageWriter) -> Result<Vec<Located>, SourceError> {
+        Ok(Vec::new())
     }
 
     async fn describe(&self) -> Result<Description, SourceError> {
@@ -74,6 +91,23 @@ impl Source for Panicking {
     }
 
     async fn last(&self, _: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
+        panic!("planted")
+    }
+
+    async fn count(
+        &self,
+        _: Option<&Position>,
+        _: Option<&Position>,
+        _: u64,
+    ) -> Result<u64, SourceError> {
+        panic!("planted")
+    }
+
+    async fn ahead(&self, _: Option<&Position>, _: u64) -> Result<Option<Position>, SourceError> {
+        panic!("planted")
+    }
+
+    async fn locate(&self, _: &[String], _: PageWriter) -> Result<Vec<Located>, SourceError> {
         panic!("planted")
     }
 

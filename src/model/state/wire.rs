@@ -25,6 +25,8 @@ use crate::model::page::EventId;
 use crate::model::position::{
     CursorKind, Position, PositionError, Scalar, ScalarType, cursor_to_json, key_to_json,
 };
+use crate::model::pulse::Beat;
+use crate::model::trouble::Trouble;
 use late::WireLate;
 use past::{WireColumn, WireEntry, WireSchema, columns_from, columns_of};
 use sinks::WireSink;
@@ -70,6 +72,10 @@ struct Wire {
     status: Status,
     #[serde(default)]
     counters: Counters,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trouble: Option<Trouble>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pulse: Vec<Beat>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schema: Option<WireSchema>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,6 +206,8 @@ impl From<&StateDocument> for Wire {
             sinks,
             status,
             counters,
+            trouble,
+            pulse,
             schema,
             server,
             history,
@@ -235,6 +243,8 @@ impl From<&StateDocument> for Wire {
                 .collect(),
             status: status.clone(),
             counters: counters.clone(),
+            trouble: trouble.clone(),
+            pulse: pulse.clone(),
             schema: schema.as_deref().map(WireSchema::from),
             server: server.clone(),
             history: history.iter().map(WireEntry::from).collect(),
@@ -322,6 +332,8 @@ impl Wire {
             sinks: sinks.collect::<Result<_, DocumentError>>()?,
             status: self.status,
             counters: self.counters,
+            trouble: self.trouble,
+            pulse: self.pulse,
             schema: self.schema.map(|schema| Arc::new(schema.into())),
             server: self.server,
             history,

@@ -53,10 +53,16 @@ impl Keyset {
 
 impl Arm<'_> {
     pub(super) fn select(&self, conditions: &[String]) -> String {
+        self.select_and(&[], conditions)
+    }
+
+    /// With more columns behind all others.
+    pub(super) fn select_and(&self, more: &[String], conditions: &[String]) -> String {
         let mut columns: Vec<_> = (0..self.columns.len())
             .map(|at| {
                 let (before, after) = self.columns[at].wrapped;
                 match (self.name(at), self.beside) {
+                    _ if self.columns[at].blank => "NULL".to_owned(),
                     (Some(_), _) => format!("{before}{}{after}", self.column(at)),
                     (None, Some(source)) => {
                         let column = self.dialect.quote(&self.columns[at].name);
@@ -73,6 +79,7 @@ impl Arm<'_> {
             }
             columns.push(format!("{mark} AS mark"));
         }
+        columns.extend_from_slice(more);
         let mut conditions = conditions.to_vec();
         conditions.extend(self.presence());
         format!(
@@ -80,6 +87,14 @@ impl Arm<'_> {
             columns.join(", "),
             self.rows_where(&conditions)
         )
+    }
+
+    /// Where no column of the source is selected.
+    pub(super) fn alone(self) -> Self {
+        Self {
+            beside: None,
+            ..self
+        }
     }
 
     pub(super) fn presence(&self) -> impl Iterator<Item = String> {
@@ -125,6 +140,47 @@ impl Arm<'_> {
     pub(super) fn behind_in(&self, width: usize, parameters: &mut Parameters) -> String {
         let branches: Vec<_> = (1..=width)
             .map(|width| self.branch(width, parameters).join(" AND "))
+            .collect();
+        format!("(({}))", branches.join(") OR ("))
+    }
+
+    /// No further than a position whose values begin at `from`, as a range of the index.
+    pub(super) fn no_further(&self, from: usize, parameters: &mut Parameters) -> String {
+        let width = self.order.len();
+        let mut value = |place: usize| {
+            let parameter = parameters.value(from + place);
+            self.cast(self.order[place], parameter)
+        };
+        match self.dialect {
+            Dialect::Postgres => {
+                let columns: Vec<_> = self.order.iter().map(|at| self.compared(*at)).collect();
+                let values: Vec<_> = (0..width).map(value).collect();
+                format!("({}) <= ({})", columns.join(", "), values.join(", "))
+            }
+            // Of a disjunction SQLite makes no range.
+            Dialect::Sqlite => {
+                let first = format!("{} <= {}", self.compared(self.order[0]), value(0));
+                format!("{first} AND {}", self.up_to(width, from, parameters))
+            }
+            Dialect::MySql => self.up_to(width, from, parameters),
+        }
+    }
+
+    /// No further than a position in the first `width` columns of the order; `from` is where its
+    /// values begin.
+    pub(super) fn up_to(&self, width: usize, from: usize, parameters: &mut Parameters) -> String {
+        let mut against = |place: usize, operator: &str| {
+            let column = self.order[place];
+            let value = self.cast(column, parameters.value(from + place));
+            format!("{} {operator} {value}", self.compared(column))
+        };
+        let branches: Vec<_> = (0..width)
+            .map(|last| {
+                let mut terms: Vec<_> = (0..last).map(|place| against(place, "=")).collect();
+                let operator = if last + 1 == width { "<=" } else { "<" };
+                terms.push(against(last, operator));
+                terms.join(" AND ")
+            })
             .collect();
         format!("(({}))", branches.join(") OR ("))
     }

@@ -38,25 +38,21 @@ impl Keyset {
     /// of the position.
     pub(in crate::source) fn page_to_edge(&self, after: bool) -> Statement {
         let mut parameters = Parameters::of(self.dialect);
+        let mut sql = self.rows_to_edge(after, &mut parameters);
+        push(&mut sql, format_args!("\nLIMIT {}", parameters.limit()));
+        parameters.finish(sql)
+    }
+
+    pub(super) fn rows_to_edge(&self, after: bool, parameters: &mut Parameters) -> String {
+        let main = self.main();
         let mut conditions = Vec::new();
         let mut edge = 0;
         if after {
-            conditions.push(self.main().behind_in(self.order.len(), &mut parameters));
+            conditions.push(main.behind_in(self.order.len(), parameters));
             edge = self.order.len();
         }
-        let leading = self.leading();
-        let branches: Vec<_> = (0..leading)
-            .map(|place| {
-                let mut terms = self.at_edge(place, edge, &mut parameters);
-                let last = if place + 1 == leading { "<=" } else { "<" };
-                terms.push(self.against_edge(place, last, edge, &mut parameters));
-                terms.join(" AND ")
-            })
-            .collect();
-        conditions.push(format!("(({}))", branches.join(") OR (")));
-        let mut sql = self.ordered(&conditions, Direction::Ascending);
-        push(&mut sql, format_args!("\nLIMIT {}", parameters.limit()));
-        parameters.finish(sql)
+        conditions.push(main.up_to(self.leading(), edge, parameters));
+        self.ordered(&conditions, Direction::Ascending)
     }
 
     /// The greatest leading values; of those whose cursor is less than the first value of a position,
@@ -71,7 +67,7 @@ impl Keyset {
     /// The row that is last in order among those at an edge.
     pub(in crate::source) fn last_at_edge(&self) -> Statement {
         let mut parameters = Parameters::of(self.dialect);
-        let conditions = self.at_edge(self.leading(), 0, &mut parameters);
+        let conditions = self.main().equal(self.leading(), &mut parameters);
         let mut sql = self.ordered(&conditions, Direction::Descending);
         sql.push_str("\nLIMIT 1");
         parameters.finish(sql)
@@ -99,25 +95,5 @@ impl Keyset {
             main.rows_where(&conditions),
             terms.join(", ")
         )
-    }
-
-    /// Equal to the edge in the first `width` columns. `edge` is where its values begin.
-    fn at_edge(&self, width: usize, edge: usize, parameters: &mut Parameters) -> Vec<String> {
-        (0..width)
-            .map(|place| self.against_edge(place, "=", edge, parameters))
-            .collect()
-    }
-
-    fn against_edge(
-        &self,
-        place: usize,
-        operator: &str,
-        edge: usize,
-        parameters: &mut Parameters,
-    ) -> String {
-        let column = self.order[place];
-        let main = self.main();
-        let parameter = main.cast(column, parameters.value(edge + place));
-        format!("{} {operator} {parameter}", main.compared(column))
     }
 }

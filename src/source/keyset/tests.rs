@@ -192,3 +192,77 @@ fn text_that_is_converted_to_be_ordered_is_also_sought_as_it_is() {
         [Parameter::Value(0), Parameter::Native(0), Parameter::Limit]
     );
 }
+
+#[test]
+fn a_count_is_a_range_of_the_index_on_both_sides() {
+    let count = |dialect, after, up_to| {
+        keyset_of(dialect, None, &["id", "c"], &[1, 0], None).count(after, up_to)
+    };
+    let postgres = count(Dialect::Postgres, true, true);
+    assert_eq!(
+        postgres.sql.replace("\"main\".\"t\".", ""),
+        r#"SELECT count(*) FROM (
+SELECT 1 AS one FROM "main"."t" WHERE ("c", "id") > ($1, $2) AND ("c", "id") <= ($3, $4)
+ORDER BY "c", "id"
+LIMIT $5
+) AS n"#
+    );
+    assert_eq!(places(&postgres), [0, 1, 2, 3]);
+    let mysql = count(Dialect::MySql, false, true);
+    assert_eq!(
+        mysql.sql.replace("`main`.`t`.", ""),
+        "SELECT count(*) FROM (
+SELECT 1 AS one FROM `main`.`t` WHERE ((`c` < ?) OR (`c` = ? AND `id` <= ?))
+ORDER BY `c`, `id`
+LIMIT ?
+) AS n"
+    );
+    assert_eq!(places(&mysql), [0, 0, 1]);
+    let sqlite = count(Dialect::Sqlite, true, true);
+    assert_eq!(
+        sqlite.sql.replace("\"main\".\"t\".", ""),
+        r#"SELECT count(*) FROM (
+SELECT 1 AS one FROM "main"."t" WHERE "c" > ? AND "c" <= ? AND (("c" < ?) OR ("c" = ? AND "id" <= ?))
+UNION ALL
+SELECT 1 AS one FROM "main"."t" WHERE "c" = ? AND "id" > ? AND "c" <= ? AND (("c" < ?) OR ("c" = ? AND "id" <= ?))
+LIMIT ?
+) AS n"#
+    );
+    assert_eq!(places(&sqlite), [0, 2, 2, 2, 3, 0, 1, 2, 2, 2, 3]);
+}
+
+/// An index that has the order has all that is asked for.
+#[test]
+fn looking_ahead_selects_nothing_but_the_place() {
+    let mut keyset = keyset_of(Dialect::Postgres, None, &["id", "x", "c"], &[2, 0], None);
+    keyset.columns[2].nullable = true;
+    let statement = keyset.ahead(true);
+    assert_eq!(
+        statement.sql.replace("\"main\".\"t\".", ""),
+        r#"SELECT "id", NULL, "c" FROM "main"."t" WHERE ("c", "id") > ($1, $2) AND "c" IS NOT NULL
+ORDER BY "c", "id"
+LIMIT 1 OFFSET $3"#
+    );
+    assert_eq!(statement.parameters.last(), Some(&Parameter::Passed));
+}
+
+#[test]
+fn a_key_is_sought_without_the_filter_which_is_told_instead() {
+    let filter = Some("x > 1");
+    let mut keyset = keyset_of(
+        Dialect::Postgres,
+        Some("\"C\""),
+        &["k", "x", "c"],
+        &[2, 0],
+        filter,
+    );
+    keyset.present = vec![2];
+    let statement = keyset.with_key(&[0], |_| true);
+    assert_eq!(
+        statement.sql.replace("\"main\".\"t\".", ""),
+        r#"SELECT "k", "x", "c", CASE WHEN (
+x > 1
+) THEN 1 ELSE 0 END AS passes FROM "main"."t" WHERE "k" COLLATE "C" = $1 AND "k" = $2
+LIMIT $3"#
+    );
+}

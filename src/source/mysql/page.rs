@@ -11,7 +11,7 @@ use super::kind::Order;
 use super::shape::{MySqlCodec, MySqlShape, literal};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
-use crate::source::keyset::{Parameter, Statement};
+use crate::source::keyset::{Keyset, Parameter, Statement};
 use crate::source::pager::{self, Stopped};
 use crate::source::shape::{COUNTED_NULLS, MOST_AT_A_POSITION, Unplaced};
 use crate::source::{ReadPage, SourceError};
@@ -127,7 +127,16 @@ impl Reading<'_> {
         bound: Option<&[Scalar]>,
         rows: i64,
     ) -> Result<Option<Vec<Scalar>>, Stopped> {
-        let keyset = &self.shape.shape.keyset;
+        let shape = self.shape;
+        self.edge_in(&shape.shape.keyset, bound, rows).await
+    }
+
+    pub(super) async fn edge_in(
+        &mut self,
+        keyset: &Keyset,
+        bound: Option<&[Scalar]>,
+        rows: i64,
+    ) -> Result<Option<Vec<Scalar>>, Stopped> {
         if !keyset.has_edge() {
             return Ok(None);
         }
@@ -276,14 +285,25 @@ pub(super) fn bound(
     values: &[Scalar],
     limit: i64,
 ) -> Query {
-    let order = &shape.shape.keyset.order;
+    bound_to(shape, &shape.shape.keyset.order, statement, values, limit)
+}
+
+/// With values of these columns.
+pub(super) fn bound_to(
+    shape: &MySqlShape,
+    columns: &[usize],
+    statement: &Statement,
+    values: &[Scalar],
+    limit: i64,
+) -> Query {
     let mut query = sqlx::query(AssertSqlSafe(statement.sql.clone()));
     for &parameter in &statement.parameters {
         query = match parameter {
             Parameter::Limit => query.bind(limit),
+            Parameter::Passed => query.bind(limit - 1),
             Parameter::Value(place) => {
                 // An edge has the leading places again.
-                let column = order[place % order.len()];
+                let column = columns[place % columns.len()];
                 bind(query, shape.typed(column).order, &values[place])
             }
             Parameter::Native(place) => bind(query, Order::Native, &values[place]),

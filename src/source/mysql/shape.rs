@@ -377,6 +377,12 @@ impl Codec for MySqlCodec {
             _ => None,
         }
     }
+
+    fn meant(&self, column: usize, text: &str) -> Vec<Scalar> {
+        let wanted = self.columns[column].kind.scalar_type();
+        let meant = Scalar::Text(text.to_owned()).as_type(wanted);
+        meant.into_iter().collect()
+    }
 }
 
 /// A moment as the server reads it: the session is in UTC, and wants no `Z`.

@@ -150,5 +150,6 @@ pub(super) fn prepared<'q>(statement: &Statement, bound: &[Scalar], limit: i64) 
     parameters.fold(query, |query, written| match written {
         Parameter::Value(place) | Parameter::Native(place) => query.bind(parameter(&bound[*place])),
         Parameter::Limit => query.bind(limit),
+        Parameter::Passed => query.bind(limit - 1),
     })
 }

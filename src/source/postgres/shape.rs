@@ -320,6 +320,11 @@ impl Codec for PostgresCodec {
         let wanted = self.ordered[column]?.scalar;
         self.columns[column].1.kind.bindable(scalar, wanted)
     }
+
+    fn meant(&self, column: usize, text: &str) -> Vec<Scalar> {
+        let meant = self.bindable(column, &Scalar::Text(text.to_owned()));
+        meant.into_iter().collect()
+    }
 }
 
 /// The value on the wire, `None` for NULL; of the type that the shape was made for.

@@ -174,6 +174,7 @@ pub(super) fn query<'q>(
     for parameter in &statement.parameters {
         query = match parameter {
             Parameter::Limit => query.bind(limit),
+            Parameter::Passed => query.bind(limit - 1),
             Parameter::Value(place) | Parameter::Native(place) => match &bound[*place] {
                 Scalar::Integer(value) => query.bind(integer(*value)?),
                 Scalar::Bytes(value) => query.bind(value.clone()),

@@ -8,7 +8,7 @@ use super::fault::Faults;
 use super::late;
 use super::value::{Hint, Stored};
 use crate::config::{Deletes, NullPolicy, Rows, SourceConfig};
-use crate::model::position::Scalar;
+use crate::model::position::{Scalar, ScalarType};
 use crate::source::SourceError;
 use crate::source::fragment::Fragment;
 use crate::source::keyset::{Column, Dialect, From, Keyset, Tombstones};
@@ -170,6 +170,27 @@ impl Codec for SqliteCodec {
             Scalar::Integer(_) | Scalar::Text(_) | Scalar::Bytes(_) => Some(scalar.clone()),
             Scalar::Decimal(_) | Scalar::Float(_) | Scalar::Moment(_) => None,
         }
+    }
+
+    /// Whatever a value of these letters may be stored as; a rowid is an integer and nothing else.
+    fn meant(&self, column: usize, text: &str) -> Vec<Scalar> {
+        let number: Option<i64> = text.parse().ok();
+        let integer = number.map(|number| Scalar::Integer(number.into()));
+        if self.columns[column].0.is_rowid {
+            return integer.into_iter().collect();
+        }
+        let declared = self.columns[column].0.declared.to_ascii_uppercase();
+        let has = |names: &[&str]| names.iter().any(|name| declared.contains(name));
+        let text = Scalar::Text(text.to_owned());
+        let bytes = text.as_type(ScalarType::Bytes);
+        // The affinity of a column makes text of integers, or integers of digits.
+        let (integer, text) = match integer {
+            Some(_) if !has(&["INT"]) && has(&["CHAR", "CLOB", "TEXT"]) => (None, Some(text)),
+            Some(_) if declared.is_empty() || has(&["BLOB"]) => (integer, Some(text)),
+            Some(_) => return integer.into_iter().collect(),
+            None => (None, Some(text)),
+        };
+        integer.into_iter().chain(text).chain(bytes).collect()
     }
 }
 

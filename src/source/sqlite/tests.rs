@@ -159,6 +159,40 @@ async fn one_position_is_found_in_the_same_few_steps_anywhere() {
 }
 
 #[tokio::test]
+async fn counting_and_looking_ahead_take_the_same_steps_anywhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("db");
+    let writer = create(&file, DEEP).await;
+    let source = SqliteSource::new(config(&file, &["c"], &["id"]));
+    let (mut snapshot, shape) = source.begin().await.unwrap();
+    let keyset = &shape.shape.keyset;
+    let anywhere = &[10_i128, 90_000, 150_000, 199_000][..];
+    for (statement, ids) in [
+        (keyset.count(true, false), anywhere),
+        // Up to a place inside a tie, the rest of the tie is looked at too.
+        (keyset.count(true, true), &anywhere[..2]),
+        (keyset.ahead(true), anywhere),
+    ] {
+        let mut steps = Vec::new();
+        for &id in ids {
+            let place = |id: i128| [id.min(100_001), id].map(Scalar::Integer);
+            let both = [place(id), place(id + 500)].concat();
+            let query = page::query(&statement, &both, 1000).unwrap();
+            let (rows, taken) = counted(&mut snapshot, query).await;
+            assert_eq!(rows, 1);
+            steps.push(taken);
+        }
+        let most = steps.iter().max().unwrap();
+        assert!(*most < 40_000, "{steps:?} for {}", statement.sql);
+    }
+    let key = keyset.with_key(&shape.shape.key, |_| true);
+    let query = page::query(&key, &[Scalar::Integer(150_000)], 3).unwrap();
+    let (found, steps) = counted(&mut snapshot, query).await;
+    assert!(found == 1 && steps < 50, "{steps}");
+    drop(writer);
+}
+
+#[tokio::test]
 async fn a_session_cannot_write() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("db");

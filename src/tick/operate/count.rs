@@ -1,5 +1,5 @@
-//! How many rows an order is about, for its preview: counted in the order of delivery, up to a limit
-//! and for a bounded time, by the reads that a tick makes.
+//! How many rows an order is about, for its preview: counted by the database, up to a limit and for a
+//! bounded time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use crate::model::position::Position;
 use crate::model::schema::Schema;
 use crate::tick::Poller;
 use crate::tick::budget::Budget;
-use crate::tick::reading::read_page;
+use crate::tick::reading::{read_count, read_page};
 use crate::tick::report::TickError;
 
-const MOST_COUNTED: u64 = 100_000;
-const LONGEST_LOOK: Duration = Duration::from_secs(10);
+/// The second count is given up when it takes too long.
+const COUNTED_UP_TO: [u64; 2] = [1_000, 100_000];
+const LONGEST_LOOK: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
@@ -29,32 +30,24 @@ impl Poller {
         after: Option<&Position>,
         up_to: Option<&Position>,
     ) -> Result<Count, TickError> {
-        let began = self.clock.monotonic();
-        let budget = Budget::starting(began, Some(2 * LONGEST_LOOK));
-        let mut after = after.cloned();
-        let mut counted = 0;
-        loop {
-            let read = read_page(self, after.as_ref(), &budget).await?;
-            let events = read.page.events();
-            let inside = |position: &Position| up_to.is_none_or(|end| position <= end);
-            let rows = events.iter().filter(|e| inside(&e.position)).count();
-            counted += rows as u64;
-            if counted > MOST_COUNTED {
-                return Ok(Count::MoreThan(MOST_COUNTED));
+        let budget = Budget::starting(self.clock.monotonic(), Some(LONGEST_LOOK));
+        let mut least = None;
+        for most in COUNTED_UP_TO {
+            let counted = read_count(self, after, up_to, most + 1, &budget).await;
+            match (counted, least) {
+                (Ok(rows), _) if rows <= most => return Ok(Count::Exactly(rows)),
+                (Ok(_), _) => least = Some(most),
+                // A few are counted in no time, and say something.
+                (Err(_), Some(least)) => return Ok(Count::MoreThan(least)),
+                (Err(error), None) => return Err(error.into()),
             }
-            if read.end || rows < events.len() || events.is_empty() {
-                return Ok(Count::Exactly(counted));
-            }
-            if self.clock.monotonic() - began >= LONGEST_LOOK {
-                return Ok(Count::MoreThan(counted));
-            }
-            after = read.page.last_position().cloned();
         }
+        Ok(Count::MoreThan(least.unwrap_or_default()))
     }
 
     /// The columns as the source has them now, read behind `after`.
     pub async fn columns_now(&self, after: Option<&Position>) -> Result<Arc<Schema>, TickError> {
-        let budget = Budget::starting(self.clock.monotonic(), Some(2 * LONGEST_LOOK));
+        let budget = Budget::starting(self.clock.monotonic(), Some(LONGEST_LOOK));
         Ok(read_page(self, after, &budget).await?.schema)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use dbtick::config::SourceConfig;
+use dbtick::model::page::PageWriter;
 use dbtick::model::position::{Moment, MomentKind, Position, Scalar};
 use sqlx::Row;
 use sqlx::mysql::MySqlConnection;
@@ -173,6 +174,46 @@ async fn a_survey_costs_no_more_at_any_depth_than_the_rows_it_looks_at() {
             let after = Position::new(vec![moment(id)], vec![key]);
             let cost = surveyed_cost(&mut fixture, &config, &after).await;
             assert!((1500..most).contains(&cost), "{cost} rows behind row {id}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn counting_looking_ahead_and_a_key_read_no_other_rows() {
+    let (_engine, mut fixture) = deep().await;
+    fixture.run("CREATE INDEX ik ON t (k)").await;
+    for (key, ids) in [
+        ("id", &[10, 90_000, 150_000, 199_000][..]),
+        ("k", &[10, 90_000]),
+    ] {
+        let source = open(&fixture.table("t", &["c"], &[key]));
+        for &id in ids {
+            let (scalar, shown) = match key {
+                "id" => (Scalar::Integer(id.into()), id.to_string()),
+                _ => (Scalar::Text(format!("k{id}")), format!("k{id}")),
+            };
+            let after = Position::new(vec![moment(id)], vec![scalar]);
+            let mut costs = Vec::new();
+            for _ in 0..2 {
+                let before = rows_read(fixture.mysql()).await;
+                let counted = source.count(Some(&after), None, 500).await.unwrap();
+                let count = rows_read(fixture.mysql()).await;
+                let ahead = source.ahead(Some(&after), 500).await.unwrap();
+                let far = rows_read(fixture.mysql()).await;
+                let located = source
+                    .locate(std::slice::from_ref(&shown), PageWriter::new("p", 1, 1))
+                    .await;
+                let found = rows_read(fixture.mysql()).await;
+                assert_eq!((counted, located.unwrap().len()), (500, 1));
+                let between = source.count(Some(&after), ahead.as_ref(), 1000).await;
+                assert_eq!(between.unwrap(), 500, "behind row {id}");
+                costs = vec![count - before, far - count, found - far];
+            }
+            // Counting goes through what it counts a second time.
+            let most = [2 * 500 + CATALOGUE, 2 * 501 + CATALOGUE, CATALOGUE];
+            for (cost, most) in costs.iter().zip(most) {
+                assert!(*cost < most, "{costs:?} rows behind row {id} by {key}");
+            }
         }
     }
 }

@@ -65,6 +65,10 @@ async fn a_page_reads_its_rows_and_no_more_at_any_depth_and_inside_a_tie() {
                 assert_eq!(found.page.len(), 1);
                 let rows = rows_read(&mut fixture, &position, 3).await;
                 assert_eq!(rows, 1, "to find {cursor} at {id}");
+                let counted = source.count(Some(&position), None, PAGE as u64).await;
+                assert_eq!(counted.unwrap(), PAGE as u64);
+                let rows = rows_read(&mut fixture, &position, PAGE).await;
+                assert!(rows <= PAGE as u64, "to count {cursor} at {id}: {rows}");
             }
         }
     }
