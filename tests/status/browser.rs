@@ -56,13 +56,16 @@ fn walk(script: &str, host: &LocalHost) -> Walk {
 
 impl Walk {
     /// Until it has come to this step.
-    async fn until(&self, step: &str) {
+    async fn until(&mut self, step: &str) {
         let reached = self.stdout.line(&[step]);
         let failed = self.stderr.line(&["walk failed"]);
         tokio::select! {
             biased;
             _ = reached => {}
-            _ = failed => panic!("{}", self.stderr.text()),
+            _ = failed => {
+                self.child.wait().await.unwrap();
+                panic!("{}", self.stderr.text());
+            }
         }
     }
 
@@ -135,7 +138,7 @@ async fn a_person_pauses_resumes_and_discards_by_clicking() {
 async fn the_page_shows_everything_in_light_and_dark_and_on_a_phone() {
     let world = world().await;
     let host = host(&world).await;
-    let walk = walk("look.js", &host);
+    let mut walk = walk("look.js", &host);
     walk.until("looked").await;
     walk.ended_well().await;
     host.shutdown().await;
