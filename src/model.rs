@@ -1,6 +1,7 @@
 //! The pure core: no I/O, no clock, no randomness; everything it needs comes in as an argument.
 
 pub mod address;
+pub mod counters;
 pub mod definition;
 pub mod envelope;
 pub mod halt;

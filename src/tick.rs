@@ -18,6 +18,7 @@ pub mod quarantine;
 mod reading;
 pub mod report;
 mod settling;
+pub mod stray;
 mod sweeping;
 mod trouble;
 
@@ -27,7 +28,6 @@ use std::time::Duration;
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
 use crate::model::definition::{SourceDefinition, SourceIdentity};
-use crate::model::envelope::Batch;
 use crate::model::late::{Ordering, Sweep};
 use crate::model::lease::AgeEvidence;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
@@ -40,7 +40,7 @@ use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
 
 pub use memory::remembered;
-pub use preview::{Stood, Whereabouts};
+pub use preview::{Forecast, Stood, Whereabouts};
 
 use birth::first_standing;
 use budget::Budget;
@@ -165,10 +165,10 @@ impl Progress {
         self.behind = Behind::all(document);
     }
 
-    fn committed(&mut self, document: &StateDocument, sweep: &Sweep, batch: &Batch, rows: usize) {
+    fn committed(&mut self, document: &StateDocument, sweep: &Sweep, rows: usize, bytes: u64) {
         self.tally.batches += 1;
         self.tally.rows += rows as u64;
-        self.tally.bytes += batch.body.len() as u64;
+        self.tally.bytes += bytes;
         self.stands(document, sweep);
     }
 }

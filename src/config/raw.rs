@@ -82,6 +82,8 @@ pub(super) struct Poller {
     pub(super) poison: Option<Poison>,
     pub(super) lease: Option<Lease>,
     pub(super) state: Option<State>,
+    /// Who is told when stuck work is resolved by hand: one JSON object for each, not a batch.
+    pub(super) warnings: Option<Webhook>,
 }
 
 /// Where the rows come from.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::counters::Counters;
 use super::definition::SourceDefinition;
 use super::history::HistoryEntry;
 use super::late::Late;
@@ -58,6 +59,8 @@ pub struct StateDocument {
     pub past_schemas: BTreeMap<String, Arc<Schema>>,
     /// Who changed what by hand, when and why; the oldest entries are dropped.
     pub audit: Vec<AuditEntry>,
+    /// What is stuck and somebody looks into, by its code (F2).
+    pub reviews: BTreeMap<String, Review>,
     /// Fields of writers newer than us survive a rewrite (I15).
     pub(super) unknown: Map<String, Value>,
 }
@@ -88,17 +91,6 @@ pub enum Status {
     Failed,
 }
 
-/// Metrics are computed from documents, since timers and status pages run on other instances.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Counters {
-    pub batches: u64,
-    pub rows: u64,
-    pub failed_ticks: u64,
-    /// Rows set aside because a sink does not take them; what became of them is not counted here.
-    pub quarantined: u64,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
     pub at: Timestamp,
@@ -108,6 +100,16 @@ pub struct AuditEntry {
     /// Fresh per change: tells whether a write whose answer was lost has happened (C6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+}
+
+/// Who looks into something that is stuck.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Review {
+    /// Since when it was stuck: what is stuck since later is something else.
+    pub since: Timestamp,
+    pub at: Timestamp,
+    pub who: String,
+    pub why: String,
 }
 
 impl CursorMark {
@@ -147,6 +149,7 @@ impl StateDocument {
             history: Vec::new(),
             past_schemas: BTreeMap::new(),
             audit: Vec::new(),
+            reviews: BTreeMap::new(),
             unknown: Map::new(),
         }
     }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::counters::{Cost, Writes};
 use super::definition::SourceIdentity;
 use super::late::Late;
 use super::lease::{AgeEvidence, Held, WriteMark, to_delta};
@@ -39,6 +40,8 @@ pub enum Action {
     Hold {
         mark: WriteMark,
         step: Step,
+        /// Before this one, and not written down yet.
+        writes: Writes,
     },
     /// Something an idle tick does without holding anything.
     Settle(Settlement),
@@ -106,6 +109,7 @@ pub struct Advance {
     pub delivered: BTreeMap<EventId, Position>,
     pub batch_id: String,
     pub rows: u64,
+    pub cost: Cost,
     /// The columns that were read; `None` leaves what is recorded.
     pub schema: Option<Arc<Schema>>,
     /// The server that was read; `None` leaves what is recorded.
@@ -171,7 +175,7 @@ pub fn apply(
 ) -> Result<Applied, Refusal> {
     match action {
         Action::Claim(claim) => apply_claim(document, claim, now),
-        Action::Hold { mark, step } => apply_step(document, mark, step, now),
+        Action::Hold { mark, step, writes } => apply_step(document, mark, step, writes, now),
         Action::Settle(settlement) => settle(document, settlement, now),
         Action::Report(trouble) => report(document, trouble.as_ref()),
         Action::Operate { by, order } => orders::apply(document, by, order, now),
@@ -292,6 +296,7 @@ fn apply_step(
     document: &StateDocument,
     mark: &WriteMark,
     step: &Step,
+    writes: &Writes,
     now: Timestamp,
 ) -> Result<Applied, Refusal> {
     match fate_of(mark, document) {
@@ -308,6 +313,7 @@ fn apply_step(
     }
     let mut next = document.clone();
     next.holder = Some(mark.clone());
+    next.counters.wrote(writes);
     match step {
         Step::Heartbeat { ttl } => renew(&mut next, *ttl, now),
         Step::Commit { advance, then } => {
@@ -323,7 +329,7 @@ fn apply_step(
             if let Some(late) = late {
                 next.late = late.clone();
             }
-            next.counters.failed_ticks += 1;
+            next.counters.failed_tick();
             go_on(&mut next, *then, now);
         }
         Step::CatchUp(step) => {
@@ -361,8 +367,7 @@ fn commit(
     next.checkpoint
         .metadata
         .insert("row_count".to_owned(), advance.rows.into());
-    next.counters.batches += 1;
-    next.counters.rows += advance.rows;
+    next.counters.committed(advance.rows, &advance.cost);
     note(next, &advance.news, now);
     let last = advance.to.as_ref().map(|to| &to.position);
     let last = last.max(advance.delivered.values().max());

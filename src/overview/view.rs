@@ -46,11 +46,13 @@ pub struct PollerView {
     pub quarantine: Option<QuarantineView>,
     /// Seconds between two ticks, where the schedule is known.
     pub interval_s: Option<u64>,
-    /// The last commit, or the last tick that found nothing after one that failed.
+    /// The last commit. A tick that finds nothing writes nothing.
     pub last_success: Option<Timestamp>,
     pub counters: CountersView,
     /// Rows and delay by minute, of the last hour in which there were commits.
     pub pulse: Vec<BeatView>,
+    /// What somebody looks into.
+    pub reviews: Vec<ReviewedView>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -189,14 +191,44 @@ pub struct CountersView {
     pub rows: u64,
     pub failed_ticks: u64,
     pub quarantined: u64,
+    /// Of the committed batches.
+    pub bytes: u64,
+    /// Rows that were sent again to a receiver that may have them.
+    pub resent: u64,
+    /// Writes of a lease holder that did not succeed, or whose answer was lost.
+    pub failed_commits: u64,
+    /// Of the committed batches.
+    pub read: TimingView,
+    /// Of the committed batches.
+    pub deliver: TimingView,
+    /// Of lease holders: claims, commits, heartbeats.
+    pub commit: TimingView,
+}
+
+/// How often, and for how many microseconds in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TimingView {
+    pub count: u64,
+    pub us: u64,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct BeatView {
     pub minute: Timestamp,
     pub rows: u64,
-    /// The longest time from the cursor of a committed row to its commit; `null` where cursors are no moments.
+    /// How old the last row of a commit was, at the most; `null` where cursors are no moments.
     pub delay_ms: Option<u64>,
+}
+
+/// Something stuck that somebody looks into.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ReviewedView {
+    /// What is stuck, as `dbtick orphans` names it.
+    pub kind: String,
+    pub since: Timestamp,
+    pub at: Timestamp,
+    pub who: String,
+    pub why: String,
 }
 
 /// One kept checkpoint.

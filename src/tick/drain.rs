@@ -75,9 +75,8 @@ pub(super) async fn drain(
             let (delivered, next) = match try_join(delivery, read_ahead).await {
                 Ok(both) => both,
                 Err(part) => {
-                    let blocked = Blocked { batch, part };
                     return Err(
-                        stop_at(poller, call, &document, &lease, work, blocked, progress).await,
+                        stop_at(poller, call, &document, &lease, work, part, progress).await,
                     );
                 }
             };
@@ -108,10 +107,12 @@ pub(super) async fn drain(
             let Some(receipt) = receipt else {
                 unreachable!("a delivery that is not blocked has a receipt");
             };
+            let receipt = receipt.was_read_in(unsent.took);
+            let bytes = receipt.bytes();
             document = lease.commit(receipt, moved, seen, news, then).await;
             progress.schema_changes.extend(changes);
             progress.tally.quarantined += aside.len() as u64;
-            progress.committed(&document, sweep, &batch, batch.len());
+            progress.committed(&document, sweep, batch.len(), bytes);
             if poller.source.cleans_up() && !document.is_anybody_behind() {
                 let cleaned = all_but(&unsent.page, &aside);
                 progress.tally.left_behind += clean_up(poller, cleaned, budget).await;
@@ -159,12 +160,6 @@ pub(super) async fn drain(
     result?
 }
 
-/// A batch that did not go out whole.
-struct Blocked {
-    batch: Batch,
-    part: Delivered,
-}
-
 /// Writes down what was delivered of a batch and what stands in the way, and gives the lease back. The
 /// checkpoint stops before the first event that comes again; those behind it that were taken are
 /// remembered (A5).
@@ -174,7 +169,7 @@ async fn stop_at(
     document: &StateDocument,
     lease: &Lease,
     work: Work,
-    Blocked { batch, part }: Blocked,
+    part: Delivered,
     progress: &mut Progress,
 ) -> TickError {
     let Work {
@@ -207,9 +202,11 @@ async fn stop_at(
             Err(error) => return error,
         };
         let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
+        let receipt = receipt.was_read_in(unsent.took);
+        let bytes = receipt.bytes();
         let document = lease.commit(receipt, moved, seen, news, then).await;
         progress.tally.quarantined += aside.len() as u64;
-        progress.committed(&document, &sweep, &batch, taken().count());
+        progress.committed(&document, &sweep, taken().count(), bytes);
         if poller.source.cleans_up() && !document.is_anybody_behind() {
             let pending = done.iter().enumerate().filter(|(_, done)| !**done);
             let stay = pending.map(|(at, _)| at).chain(aside).collect();

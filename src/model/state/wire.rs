@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{AuditEntry, Checkpoint, Counters, CursorMark, StateDocument, Status, VERSION};
+use super::{AuditEntry, Checkpoint, CursorMark, Review, StateDocument, Status, VERSION};
 use crate::clock::Timestamp;
+use crate::model::counters::Counters;
 use crate::model::definition::SourceDefinition;
 use crate::model::history::HistoryEntry;
 use crate::model::late::Late;
@@ -86,6 +87,8 @@ struct Wire {
     past_schemas: BTreeMap<String, Vec<WireColumn>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     audit: Vec<AuditEntry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    reviews: BTreeMap<String, Review>,
     #[serde(flatten)]
     unknown: Map<String, Value>,
 }
@@ -213,6 +216,7 @@ impl From<&StateDocument> for Wire {
             history,
             past_schemas,
             audit,
+            reviews,
             unknown,
         } = document;
         let held = lease.held.as_ref();
@@ -253,6 +257,7 @@ impl From<&StateDocument> for Wire {
                 .map(|(hash, schema)| (hash.clone(), columns_of(schema)))
                 .collect(),
             audit: audit.clone(),
+            reviews: reviews.clone(),
             unknown: unknown.clone(),
         }
     }
@@ -339,6 +344,7 @@ impl Wire {
             history,
             past_schemas: past_schemas.collect(),
             audit: self.audit,
+            reviews: self.reviews,
             unknown: self.unknown,
         })
     }

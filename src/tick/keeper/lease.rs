@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::model::counters::Cost;
 use crate::model::envelope::Fence;
 use crate::model::late::Late;
 use crate::model::lease::FencingToken;
@@ -46,6 +48,7 @@ impl Fences {
 pub(in crate::tick) struct Receipt {
     batch_id: String,
     rows: u64,
+    cost: Cost,
 }
 
 /// How far the checkpoint goes with a batch, and what is remembered above it.
@@ -66,8 +69,22 @@ pub(super) struct Request {
 }
 
 impl Receipt {
-    pub(in crate::tick) fn new(batch_id: String, rows: u64) -> Self {
-        Self { batch_id, rows }
+    pub(in crate::tick) fn new(batch_id: String, rows: u64, cost: Cost) -> Self {
+        Self {
+            batch_id,
+            rows,
+            cost,
+        }
+    }
+
+    /// What it cost to read the batch, which its delivery does not know.
+    pub(in crate::tick) fn was_read_in(self, read: Duration) -> Self {
+        let cost = Cost { read, ..self.cost };
+        Self { cost, ..self }
+    }
+
+    pub(in crate::tick) fn bytes(&self) -> u64 {
+        self.cost.bytes
     }
 }
 
@@ -105,6 +122,7 @@ impl Lease {
             delivered,
             batch_id: receipt.batch_id,
             rows: receipt.rows,
+            cost: receipt.cost,
             schema: Some(schema),
             server,
             late: Some(late),
