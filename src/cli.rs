@@ -21,6 +21,7 @@ mod serve;
 mod state;
 mod target;
 mod tick;
+mod trace;
 mod unlock;
 
 use std::error::Error;
@@ -59,6 +60,7 @@ enum Command {
     Check(check::Check),
     Peek(peek::Peek),
     Tick(tick::Tick),
+    Trace(trace::Trace),
     Pause(pause::Pause),
     Resume(pause::Resume),
     Unlock(unlock::Unlock),
@@ -102,6 +104,7 @@ pub fn main() -> ExitCode {
             Command::Check(check) => check.run().await,
             Command::Peek(peek) => peek.run().await,
             Command::Tick(tick) => tick.run().await,
+            Command::Trace(trace) => trace.run().await,
             Command::Unlock(unlock) => unlock.run().await,
             Command::Pause(pause) => pause.run().await,
             Command::Resume(resume) => resume.run().await,

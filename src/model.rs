@@ -15,4 +15,5 @@ pub mod schema;
 pub mod sinks;
 pub mod state;
 pub mod trace;
+pub mod trail;
 pub mod transitions;

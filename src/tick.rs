@@ -19,6 +19,7 @@ mod reading;
 pub mod report;
 mod settling;
 mod sweeping;
+mod trail;
 
 use std::sync::Arc;
 use std::time::Duration;
