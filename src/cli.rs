@@ -9,16 +9,20 @@ mod history;
 mod init;
 mod local_app;
 mod manual;
+mod orphans;
+mod output;
 mod pause;
 mod peek;
 mod problem;
 mod quarantine;
 mod rails;
 mod reset;
+mod resolve;
 mod rollback;
 mod schema;
 mod serve;
 mod state;
+mod status;
 mod target;
 mod tick;
 mod trace;
@@ -58,6 +62,7 @@ enum Command {
     Init(init::Init),
     /// Parse, connect and grade every poller of an app
     Check(check::Check),
+    Status(status::Status),
     Peek(peek::Peek),
     Tick(tick::Tick),
     Trace(trace::Trace),
@@ -71,6 +76,8 @@ enum Command {
     Clone(clone::Clone),
     State(state::State),
     Quarantine(quarantine::Quarantine),
+    Orphans(orphans::Orphans),
+    Resolve(resolve::Resolve),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
     Completions(manual::Completions),
@@ -102,6 +109,7 @@ pub fn main() -> ExitCode {
             Command::Demo(demo) => demo.run().await,
             Command::Init(init) => init.run().await,
             Command::Check(check) => check.run().await,
+            Command::Status(status) => status.run().await,
             Command::Peek(peek) => peek.run().await,
             Command::Tick(tick) => tick.run().await,
             Command::Trace(trace) => trace.run().await,
@@ -115,6 +123,8 @@ pub fn main() -> ExitCode {
             Command::Clone(clone) => clone.run().await,
             Command::State(state) => state.run().await,
             Command::Quarantine(quarantine) => quarantine.run().await,
+            Command::Orphans(orphans) => orphans.run().await,
+            Command::Resolve(resolve) => resolve.run().await,
             Command::Schema(schema) => schema.run(),
             Command::Completions(completions) => completions.run::<Cli>(),
             Command::Man(man) => man.run::<Cli>(),

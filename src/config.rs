@@ -58,6 +58,8 @@ pub struct Poller {
     pub poison_queue: Option<QueueConfig>,
     pub lease: LeaseTimes,
     pub state: StateConfig,
+    /// Who is told of stuck work that was resolved.
+    pub warnings: Option<WebhookConfig>,
 }
 
 #[derive(Debug, Clone)]

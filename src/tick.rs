@@ -18,8 +18,10 @@ pub mod quarantine;
 mod reading;
 pub mod report;
 mod settling;
+pub mod stray;
 mod sweeping;
 mod trail;
+mod trouble;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,13 +35,14 @@ use crate::model::lease::AgeEvidence;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Position;
 use crate::model::schema::SchemaChange;
-use crate::model::sinks::{self, SinksDiffer};
+use crate::model::sinks::SinksDiffer;
 use crate::model::state::{StateDocument, Status};
 use crate::sink::{Outlet, QueueSink};
 use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
 
-pub use preview::{Forecast, Whereabouts};
+pub use memory::remembered;
+pub use preview::{Forecast, Stood, Whereabouts};
 
 use birth::first_standing;
 use budget::Budget;
@@ -123,6 +126,11 @@ pub async fn tick(poller: &Poller, call: impl Into<Call>) -> TickReport {
     let started = poller.clock.monotonic();
     let mut progress = Progress::default();
     let result = run(poller, &call.into(), &mut progress).await;
+    progress.tally.writes += match &result {
+        Err(error) => trouble::remember(poller, error).await,
+        Ok(Outcome::Idle) if progress.in_trouble => trouble::forget(poller).await,
+        Ok(_) => 0,
+    };
     let took = poller.clock.monotonic() - started;
     TickReport {
         poller: poller.name.clone(),
@@ -148,6 +156,8 @@ struct Progress {
     late: LateReport,
     rewound: Option<String>,
     behind: Vec<Behind>,
+    /// The document says that ticks fail.
+    in_trouble: bool,
 }
 
 impl Progress {
@@ -176,6 +186,7 @@ async fn run(poller: &Poller, call: &Call, progress: &mut Progress) -> Result<Ou
     };
     progress.clock_skew = ClockSkew::beyond(poller.lease.margin, standing.skew);
     progress.checkpoint = standing.document.position().cloned();
+    progress.in_trouble = standing.document.trouble.is_some();
     if let Some(outcome) = reason_to_stop(poller, &standing)? {
         return Ok(outcome);
     }
@@ -267,11 +278,9 @@ fn reason_to_stop(poller: &Poller, standing: &Standing) -> Result<Option<Outcome
         Status::Paused => return Ok(Some(Outcome::Paused)),
         Status::Failed => return Err(TickError::MarkedFailed),
     }
-    if document.source_fingerprint != poller.fingerprint {
-        return Err(fingerprint_changed(poller, document));
+    if let Some(refusal) = poller.refuses(document) {
+        return Err(refusal);
     }
-    sinks::compare(&document.sinks, &poller.sink_names())
-        .map_err(|differ| sinks_changed(poller, differ))?;
     let now = poller.clock.now();
     if let Some(held) = &document.lease.held
         && !held.may_be_taken(AgeEvidence {

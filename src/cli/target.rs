@@ -8,8 +8,10 @@ use clap::Args;
 
 use super::local_app;
 use super::problem::Problem;
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, Timestamp};
 use crate::config::{App, Settings};
+use crate::overview::Overview;
+use crate::sink::WebhookSink;
 use crate::tick::Poller;
 use crate::wiring::Parts;
 
@@ -100,6 +102,21 @@ impl Opened {
             .map(|config| self.parts.poller(&self.app, config))
             .transpose()
             .map_err(Problem::from_error)
+    }
+
+    /// Who is told of stuck work of a poller that was resolved.
+    pub(super) fn warnings(&self, poller: &str) -> Option<WebhookSink> {
+        let config = self.app.pollers().find(|config| config.name == poller)?;
+        self.parts.warnings(config)
+    }
+
+    /// All of its pollers, to be looked at.
+    pub(super) fn overview(&self) -> Result<Overview, Problem> {
+        Overview::new(&self.app, &self.parts).map_err(Problem::from_error)
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.parts.clock.now()
     }
 
     /// What the host would give a tick, and `None` where it sets no limit.

@@ -61,6 +61,7 @@ pub(super) fn poller(
         poison,
         lease,
         state,
+        warnings,
     } = raw;
     let source = source::source(reader, &at.key("source"), source);
     let batch = reader.batch(&at.key("batch"), batch.unwrap_or_default());
@@ -72,6 +73,10 @@ pub(super) fn poller(
     if let (Some(state), Some(lease)) = (&state, &lease) {
         state::margin(reader, &at.key("lease"), state, lease)?;
     }
+    let warnings = match warnings {
+        Some(raw) => Some(webhook::webhook(reader, &at.key("warnings"), raw)?),
+        None => None,
+    };
     let (poison, poison_queue) = poison?;
     Some(Poller {
         name: name?,
@@ -83,6 +88,7 @@ pub(super) fn poller(
         poison_queue,
         lease: lease?,
         state: state?,
+        warnings,
     })
 }
 

@@ -44,6 +44,8 @@ pub(super) struct Binding {
     pub(super) kind: String,
     pub(super) direction: Option<String>,
     pub(super) name: Option<String>,
+    /// Of the timerTrigger: when it fires, such as `*/15 * * * * *`.
+    pub(super) schedule: Option<String>,
     /// Of the httpTrigger of a relay: `function`, which it is unless told.
     #[serde(rename = "authLevel")]
     pub(super) auth_level: Option<String>,
@@ -74,6 +76,8 @@ pub(super) struct Poller {
     pub(super) poison: Option<Poison>,
     pub(super) lease: Option<Lease>,
     pub(super) state: Option<State>,
+    /// Who is told when stuck work is resolved by hand: one JSON object for each, not a batch.
+    pub(super) warnings: Option<Webhook>,
 }
 
 /// Where the rows come from.

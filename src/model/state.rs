@@ -17,8 +17,10 @@ use super::late::Late;
 use super::lease::{Lease, WriteMark};
 use super::page::EventId;
 use super::position::{CursorKind, Position};
+use super::pulse::Beat;
 use super::schema::Schema;
 use super::sinks::{Failure, SinkState, Sinks};
+use super::trouble::Trouble;
 use crate::clock::Timestamp;
 
 pub use wire::DocumentError;
@@ -42,6 +44,10 @@ pub struct StateDocument {
     pub sinks: Sinks,
     pub status: Status,
     pub counters: Counters,
+    /// `None`: the last tick that looked found its source in order.
+    pub trouble: Option<Trouble>,
+    /// The last minutes with commits, the newest last.
+    pub pulse: Vec<Beat>,
     /// The columns as they were at the checkpoint.
     pub schema: Option<Arc<Schema>>,
     /// The server that the checkpoint is from, where it tells its identity (B9).
@@ -52,6 +58,8 @@ pub struct StateDocument {
     pub past_schemas: BTreeMap<String, Arc<Schema>>,
     /// Who changed what by hand, when and why; the oldest entries are dropped.
     pub audit: Vec<AuditEntry>,
+    /// What is stuck and somebody looks into, by its code (F2).
+    pub reviews: BTreeMap<String, Review>,
     /// Fields of writers newer than us survive a rewrite (I15).
     pub(super) unknown: Map<String, Value>,
 }
@@ -104,6 +112,16 @@ pub struct AuditEntry {
     pub id: Option<String>,
 }
 
+/// Who looks into something that is stuck.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Review {
+    /// Since when it was stuck: what is stuck since later is something else.
+    pub since: Timestamp,
+    pub at: Timestamp,
+    pub who: String,
+    pub why: String,
+}
+
 impl CursorMark {
     #[must_use]
     pub fn new(position: Position, key_columns: &[String]) -> Self {
@@ -134,11 +152,14 @@ impl StateDocument {
             sinks: Sinks::new(),
             status: Status::Active,
             counters: Counters::default(),
+            trouble: None,
+            pulse: Vec::new(),
             schema: None,
             server: None,
             history: Vec::new(),
             past_schemas: BTreeMap::new(),
             audit: Vec::new(),
+            reviews: BTreeMap::new(),
             unknown: Map::new(),
         }
     }

@@ -6,26 +6,31 @@
 
 pub mod orders;
 mod receivers;
+mod remembering;
+mod reports;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::definition::SourceIdentity;
-use super::history::{self, HistoryEntry};
 use super::late::Late;
 use super::lease::{AgeEvidence, Held, WriteMark, to_delta};
 use super::page::EventId;
 use super::position::Position;
+use super::pulse;
 use super::schema::Schema;
 use super::sinks::{self, News, SinksDiffer};
 use super::state::{CursorMark, StateDocument, Status};
+use super::trouble::Trouble;
 use crate::clock::Timestamp;
 
 pub use orders::{Operator, Order};
 pub use receivers::CatchUp;
 
 use receivers::{catch_up, note};
+use remembering::remember;
+use reports::report;
 
 #[derive(Debug, Clone)]
 pub enum Action {
@@ -37,6 +42,8 @@ pub enum Action {
     },
     /// Something an idle tick does without holding anything.
     Settle(Settlement),
+    /// A tick that came to nothing says why; or that this is over.
+    Report(Option<Trouble>),
     /// Something a person or a tool does from outside, audited.
     Operate {
         by: Operator,
@@ -166,6 +173,7 @@ pub fn apply(
         Action::Claim(claim) => apply_claim(document, claim, now),
         Action::Hold { mark, step } => apply_step(document, mark, step, now),
         Action::Settle(settlement) => settle(document, settlement, now),
+        Action::Report(trouble) => report(document, trouble.as_ref()),
         Action::Operate { by, order } => orders::apply(document, by, order, now),
     }
 }
@@ -214,6 +222,7 @@ fn apply_claim(
     // Documents of older versions do not say it; equal fingerprints are equal definitions.
     next.source
         .get_or_insert_with(|| claim.source.definition.clone());
+    next.trouble = None;
     next.lease.token = document.lease.token.next();
     next.lease.held = Some(Held {
         owner_id: claim.owner_id.clone(),
@@ -251,6 +260,7 @@ fn settle(
     refuse_unless_ready(document, source)?;
     refuse_if_held(document, *evidence)?;
     let mut next = document.clone();
+    next.trouble = None;
     next.lease.token = document.lease.token.next();
     next.lease.held = None;
     next.holder = Some(WriteMark {
@@ -354,6 +364,9 @@ fn commit(
     next.counters.batches += 1;
     next.counters.rows += advance.rows;
     note(next, &advance.news, now);
+    let last = advance.to.as_ref().map(|to| &to.position);
+    let last = last.max(advance.delivered.values().max());
+    pulse::beat(&mut next.pulse, advance.rows, last, now);
     if let Some(schema) = &advance.schema {
         next.schema = Some(Arc::clone(schema));
     }
@@ -362,63 +375,6 @@ fn commit(
     }
     remember(document, next, None, now);
     Ok(())
-}
-
-/// Writes the checkpoint of `next` into its history, behind that of `document`, in the same write
-/// that moves it. `by` names a change by hand; what it replaced is kept for its undo.
-fn remember(document: &StateDocument, next: &mut StateDocument, by: Option<&str>, now: Timestamp) {
-    let begun = document.checkpoint.cursor.is_some() || by.is_some();
-    if next.history.is_empty() && begun {
-        let at = document.checkpoint.updated_at.unwrap_or(now);
-        next.history.push(entry(document, 1, at, None));
-    }
-    if by.is_some()
-        && let Some(replaced) = next.history.last_mut()
-    {
-        replaced.undo = true;
-    }
-    let version = next.version().unwrap_or(0) + 1;
-    let entry = entry(next, version, now, by);
-    next.history.push(entry);
-    history::thin(&mut next.history);
-    if let Some(was) = &document.schema {
-        next.past_schemas
-            .insert(was.hash().to_owned(), Arc::clone(was));
-    }
-    let current = next.schema.as_ref().map(|schema| schema.hash().to_owned());
-    let history = &next.history;
-    next.past_schemas.retain(|hash, _| {
-        current.as_ref() != Some(hash)
-            && history
-                .iter()
-                .any(|entry| entry.schema.as_ref() == Some(hash))
-    });
-}
-
-fn entry(document: &StateDocument, version: u64, at: Timestamp, by: Option<&str>) -> HistoryEntry {
-    let checkpoint = &document.checkpoint;
-    let rows = checkpoint.metadata.get("row_count");
-    HistoryEntry {
-        version,
-        at,
-        cursor: checkpoint.cursor.clone(),
-        batch_id: checkpoint.last_successful_batch_id.clone(),
-        rows: rows.and_then(serde_json::Value::as_u64).unwrap_or(0),
-        total_rows: document.counters.rows,
-        schema: document
-            .schema
-            .as_ref()
-            .map(|schema| schema.hash().to_owned()),
-        source: history::short(&document.source_fingerprint),
-        by: by.map(str::to_owned),
-        undo: false,
-        transaction: document
-            .late
-            .epoch
-            .as_ref()
-            .and_then(|epoch| epoch.transaction),
-        behind: sinks::behind(&document.sinks),
-    }
 }
 
 /// Forward only (A3), forgetting what the checkpoint now covers.

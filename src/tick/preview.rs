@@ -12,12 +12,14 @@ use super::memory::Memory;
 use super::reading::{load_document, read_last};
 use super::report::{ClockSkew, LateReport, TickError};
 use super::sweeping::{Held, Next, begin_again, read_after, read_behind};
-use super::{Poller, catch_up, reason_to_stop};
+use super::{Poller, catch_up, fingerprint_changed, reason_to_stop, sinks_changed};
 use crate::config::Start;
 use crate::model::halt::Halt;
 use crate::model::late::Sight;
+use crate::model::lease::StoreClock;
 use crate::model::page::Page;
 use crate::model::position::Position;
+use crate::model::sinks;
 use crate::model::state::{CursorMark, StateDocument};
 
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
@@ -31,6 +33,15 @@ pub struct Whereabouts {
     pub clock_skew: Option<ClockSkew>,
 }
 
+/// A document as it stands in the store.
+#[derive(Debug)]
+pub struct Stood {
+    pub document: StateDocument,
+    /// Where the store tells the time.
+    pub clock: Option<StoreClock>,
+    pub bytes: u64,
+}
+
 /// What the next tick would deliver.
 #[derive(Debug)]
 pub struct Forecast {
@@ -41,6 +52,32 @@ pub struct Forecast {
 }
 
 impl Poller {
+    /// `None`: it has not run yet.
+    pub async fn stands(&self) -> Result<Option<Stood>, TickError> {
+        let Some(Standing {
+            document, clock, ..
+        }) = load_document(self).await?
+        else {
+            refuse_if_born(self).await?;
+            return Ok(None);
+        };
+        Ok(Some(Stood {
+            bytes: document.to_bytes().len() as u64,
+            document,
+            clock,
+        }))
+    }
+
+    /// Why a tick would refuse a document that it can read, whatever the source holds.
+    #[must_use]
+    pub fn refuses(&self, document: &StateDocument) -> Option<TickError> {
+        if document.source_fingerprint != self.fingerprint {
+            return Some(fingerprint_changed(self, document));
+        }
+        let sinks = sinks::compare(&document.sinks, &self.sink_names());
+        sinks.err().map(|differ| sinks_changed(self, differ))
+    }
+
     pub async fn standing(&self) -> Result<Whereabouts, TickError> {
         let key = &self.state_key;
         let Some(Standing { document, skew, .. }) = load_document(self).await? else {

@@ -74,10 +74,15 @@ pub(super) async fn read_page(
         max_wait,
     } = poller.batch;
     asked(poller, budget, || {
-        let writer = PageWriter::new(&poller.name, max_rows.get(), max_bytes.get());
+        let writer = event_writer(poller, max_rows.get(), max_bytes.get());
         poller.source.read(after, writer, max_wait)
     })
     .await
+}
+
+/// Gives events the ids by which receivers know them.
+fn event_writer(poller: &Poller, max_rows: usize, max_bytes: usize) -> PageWriter {
+    PageWriter::new(&poller.name, max_rows, max_bytes)
 }
 
 /// Where the table ends now, or where the rows below a cursor end.
@@ -107,7 +112,7 @@ pub(super) async fn read_located(
     budget: &Budget,
 ) -> Result<Vec<Located>, SourceError> {
     asked(poller, budget, || {
-        let writer = PageWriter::new(&poller.name, usize::MAX, usize::MAX);
+        let writer = event_writer(poller, usize::MAX, usize::MAX);
         poller.source.locate(key, writer)
     })
     .await

@@ -52,7 +52,7 @@ impl Poller {
             is_query: self.definition.query.is_some(),
             has_filter: self.definition.filter.is_some(),
             starts_later: self.start != Start::Beginning,
-            set_aside: self.set_aside(key).await?,
+            set_aside: self.set_aside_with(key).await?,
             waits_for: self.waits_for(document, &sight),
             ..Facts::default()
         };
@@ -122,7 +122,7 @@ impl Poller {
             .collect();
     }
 
-    async fn set_aside(&self, key: &[String]) -> Result<Vec<SetAside>, TickError> {
+    async fn set_aside_with(&self, key: &[String]) -> Result<Vec<SetAside>, TickError> {
         let kepts = self.quarantined().await?.rows.into_iter();
         let of_key = kepts.filter(|kept| {
             let position = kept.case.position();

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{AuditEntry, Checkpoint, Counters, CursorMark, StateDocument, Status, VERSION};
+use super::{AuditEntry, Checkpoint, Counters, CursorMark, Review, StateDocument, Status, VERSION};
 use crate::clock::Timestamp;
 use crate::model::definition::SourceDefinition;
 use crate::model::history::HistoryEntry;
@@ -25,6 +25,8 @@ use crate::model::page::EventId;
 use crate::model::position::{
     CursorKind, Position, PositionError, Scalar, ScalarType, cursor_to_json, key_to_json,
 };
+use crate::model::pulse::Beat;
+use crate::model::trouble::Trouble;
 use late::WireLate;
 use past::{WireColumn, WireEntry, WireSchema, columns_from, columns_of};
 use sinks::WireSink;
@@ -71,6 +73,10 @@ struct Wire {
     #[serde(default)]
     counters: Counters,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    trouble: Option<Trouble>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pulse: Vec<Beat>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     schema: Option<WireSchema>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<Arc<str>>,
@@ -80,6 +86,8 @@ struct Wire {
     past_schemas: BTreeMap<String, Vec<WireColumn>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     audit: Vec<AuditEntry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    reviews: BTreeMap<String, Review>,
     #[serde(flatten)]
     unknown: Map<String, Value>,
 }
@@ -200,11 +208,14 @@ impl From<&StateDocument> for Wire {
             sinks,
             status,
             counters,
+            trouble,
+            pulse,
             schema,
             server,
             history,
             past_schemas,
             audit,
+            reviews,
             unknown,
         } = document;
         let held = lease.held.as_ref();
@@ -235,6 +246,8 @@ impl From<&StateDocument> for Wire {
                 .collect(),
             status: status.clone(),
             counters: counters.clone(),
+            trouble: trouble.clone(),
+            pulse: pulse.clone(),
             schema: schema.as_deref().map(WireSchema::from),
             server: server.clone(),
             history: history.iter().map(WireEntry::from).collect(),
@@ -243,6 +256,7 @@ impl From<&StateDocument> for Wire {
                 .map(|(hash, schema)| (hash.clone(), columns_of(schema)))
                 .collect(),
             audit: audit.clone(),
+            reviews: reviews.clone(),
             unknown: unknown.clone(),
         }
     }
@@ -322,11 +336,14 @@ impl Wire {
             sinks: sinks.collect::<Result<_, DocumentError>>()?,
             status: self.status,
             counters: self.counters,
+            trouble: self.trouble,
+            pulse: self.pulse,
             schema: self.schema.map(|schema| Arc::new(schema.into())),
             server: self.server,
             history,
             past_schemas: past_schemas.collect(),
             audit: self.audit,
+            reviews: self.reviews,
             unknown: self.unknown,
         })
     }

@@ -1,6 +1,8 @@
 //! What a person does to a poller from outside. Every order is audited, and found again by its id
 //! when the answer to its write was lost.
 
+mod stuck;
+
 use std::sync::Arc;
 
 use super::{Applied, Refusal, changed, refuse_if_held, remember};
@@ -63,6 +65,16 @@ pub enum Order {
     /// Nothing about the poller itself: what was done beside its document is written down.
     Note {
         what: String,
+    },
+    /// Stuck work goes on from its checkpoint (F2).
+    GoOn {
+        evidence: AgeEvidence,
+    },
+    /// Stuck work is set aside for a person to look into (F2).
+    Review {
+        /// What is stuck.
+        code: String,
+        since: Timestamp,
     },
     /// The lease is taken from whoever has it, who can commit nothing from then on (C5).
     Unlock {
@@ -147,6 +159,14 @@ pub(super) fn apply(
             (next, what)
         }
         Order::Note { what } => (document.clone(), what.clone()),
+        Order::GoOn { evidence } => match stuck::go_on(document, *evidence) {
+            Some(gone_on) => gone_on,
+            None => return Ok(Applied::Already),
+        },
+        Order::Review { code, since } => match stuck::review(document, code, *since, by, now) {
+            Some(reviewed) => reviewed,
+            None => return Ok(Applied::Already),
+        },
         Order::Pause => return set_status(document, Status::Paused, by, "pause", now),
         Order::Resume => return set_status(document, Status::Active, by, "resume", now),
         Order::Fail => return set_status(document, Status::Failed, by, "mark failed", now),
