@@ -101,9 +101,10 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    if matches!(cli.command, Command::Serve(_)) {
-        telemetry::start(settings.get("DBTICK_LOG").unwrap_or("info"));
-    }
+    let export = match cli.command {
+        Command::Serve(_) => telemetry::start(&settings, runtime.handle()),
+        _ => None,
+    };
     let code = runtime.block_on(async {
         match cli.command {
             Command::Serve(serve) => serve.run(&settings).await,
@@ -133,6 +134,9 @@ pub fn main() -> ExitCode {
             Command::Man(man) => man.run::<Cli>(),
         }
     });
+    if let Some(export) = export {
+        export.stop();
+    }
     runtime.shutdown_timeout(LAST_WRITES);
     code
 }
