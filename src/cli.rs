@@ -13,6 +13,7 @@ mod pause;
 mod problem;
 mod quarantine;
 mod rails;
+mod reconcile;
 mod reset;
 mod rollback;
 mod schema;
@@ -64,6 +65,7 @@ enum Command {
     State(state::State),
     Quarantine(quarantine::Quarantine),
     Backfill(backfill::Backfill),
+    Reconcile(reconcile::Reconcile),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
 }
@@ -103,6 +105,7 @@ pub fn main() -> ExitCode {
             Command::State(state) => state.run().await,
             Command::Quarantine(quarantine) => quarantine.run().await,
             Command::Backfill(backfill) => backfill.run().await,
+            Command::Reconcile(reconcile) => reconcile.run().await,
             Command::Schema(schema) => schema.run(),
         }
     });

@@ -18,6 +18,7 @@ pub mod operate;
 mod preview;
 pub mod quarantine;
 mod reading;
+mod redeliver;
 pub mod report;
 mod settling;
 mod sweeping;
@@ -43,6 +44,7 @@ use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
 
 pub use preview::Whereabouts;
+pub use redeliver::Redelivered;
 
 use birth::first_standing;
 use budget::Budget;
