@@ -63,8 +63,21 @@ fn help_says_what_dbtick_is_and_what_it_is_not() {
         assert!(said.stdout.contains(words), "{}", said.stdout);
     }
     for name in [
-        "serve", "dev", "demo", "check", "pause", "resume", "history", "rollback", "reset",
-        "adopt", "clone", "state", "schema",
+        "serve",
+        "dev",
+        "demo",
+        "check",
+        "pause",
+        "resume",
+        "history",
+        "rollback",
+        "reset",
+        "adopt",
+        "clone",
+        "state",
+        "schema",
+        "backfill",
+        "reconcile",
     ] {
         assert!(said.stdout.contains(name), "{}", said.stdout);
         let help = run(&[name, "--help"]);

@@ -11,8 +11,8 @@ use super::problem::{Problem, finish};
 use super::rails::{Plan as Preview, Rails, Rows};
 use super::reset::place::scalar;
 use super::say;
-use super::target::{Opened, Target};
-use crate::backfill::{Bounds, Plan, range_of};
+use super::target::Target;
+use crate::backfill::Bounds;
 use crate::model::ledger::LedgerMode;
 use crate::model::position::{Position, Scalar};
 use crate::model::state::StateDocument;
@@ -74,7 +74,7 @@ impl Reconcile {
                 return self.told(&poller, &Verdict::Undecided(why.to_owned()));
             }
         };
-        let verdict = self.judge(&opened, &poller, &document, &bounds).await?;
+        let verdict = self.judge(&poller, &document, &bounds).await?;
         match verdict {
             Verdict::Exact(audit, reach) if self.redeliver && audit.missing > 0 => {
                 self.told(&poller, &Verdict::Exact(audit.clone(), reach))
@@ -115,20 +115,26 @@ impl Reconcile {
 
     async fn judge(
         &self,
-        opened: &Opened,
         poller: &Poller,
         document: &StateDocument,
         bounds: &Bounds,
     ) -> Result<Verdict, Problem> {
-        let Some(ledger) = &document.ledger else {
-            return counted(poller, document, self.from.is_some() || self.to.is_some()).await;
-        };
+        let is_part = self.from.is_some() || self.to.is_some();
+        if document.ledger.is_none() {
+            return counted(poller, document, is_part).await;
+        }
         let mut accounts = Accounts::default();
-        let reach = accounts.read(poller, ledger).await?;
-        add_backfills(opened, poller, &mut accounts).await?;
+        let mut reach = Reach::default();
+        // What was delivered by a backfill was delivered.
+        for ledger in poller.ledgers().await? {
+            let read = accounts.read(poller, &ledger).await?;
+            if ledger.backfill.is_none() {
+                reach = read;
+            }
+        }
         let demand = Demand::covered(document, &reach);
         if demand.is_empty() {
-            return counted(poller, document, self.from.is_some() || self.to.is_some()).await;
+            return counted(poller, document, is_part).await;
         }
         let most = match self.redeliver || self.rails.json {
             true => usize::MAX,
@@ -221,26 +227,6 @@ impl Reconcile {
             }
         }
     }
-}
-
-/// What was delivered by a backfill was delivered.
-async fn add_backfills(
-    opened: &Opened,
-    poller: &Poller,
-    accounts: &mut Accounts,
-) -> Result<(), Problem> {
-    let (plans, _) = Plan::all(poller).await?;
-    for plan in plans {
-        for number in 1..=plan.ranges.len() {
-            let range = range_of(opened.poller(&poller.name)?, &plan.name, number)?;
-            if let Found::Document(document) = range.found().await?
-                && let Some(ledger) = &document.ledger
-            {
-                accounts.read(&range, ledger).await?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Since the last move by hand, or as far back as versions are kept.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::Poller;
 use super::budget::Budget;
-use super::ledger::Reach;
+use super::ledger::{LedgerOf, Reach};
 use super::reading::read_page;
 use super::report::TickError;
-use crate::model::ledger::{Ledger, Mark};
+use crate::model::ledger::Mark;
 use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::sinks::Lag;
@@ -105,7 +105,7 @@ impl Demand {
 
 impl Accounts {
     /// Adds what a ledger of this poller says.
-    pub async fn read(&mut self, poller: &Poller, ledger: &Ledger) -> Result<Reach, TickError> {
+    pub async fn read(&mut self, poller: &Poller, ledger: &LedgerOf) -> Result<Reach, TickError> {
         let sinks = &mut self.sinks;
         let reach = poller.read_ledger(ledger, |segment| {
             for (name, marks) in &segment.sinks {
