@@ -63,6 +63,8 @@ pub struct Poller {
     pub ledger: LedgerMode,
     pub lease: LeaseTimes,
     pub state: StateConfig,
+    /// Who is told of stuck work that was resolved.
+    pub warnings: Option<WebhookConfig>,
 }
 
 #[derive(Debug, Clone)]

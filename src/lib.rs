@@ -13,11 +13,13 @@
 //! - [`cli`]: argv → command → exit code
 //! - [`local`]: a local Functions host, behind `dev`, `demo` and the tests
 //! - [`host`]: the custom handler
+//! - [`overview`]: what is known about every poller, for people and machines
 //! - [`wiring`]: from configuration to pollers that run
 //! - [`backfill`]: rows below the checkpoint once more, beside the live poller
 //! - [`tick`]: the story of one tick
 //! - [`source`], [`sink`], [`store`]: where rows come from, where they go, where state is kept
 //! - [`database`]: connections to servers
+//! - [`schedule`]: when a timer fires
 //! - [`config`], [`azure`]: what a poller is told to do, and the accounts and identities that it names
 //! - [`model`]: positions, events, the state document and its legal transitions, pure
 //! - [`clock`], [`stop`], [`telemetry`]: time and entropy, the wish to stop, what is said meanwhile
@@ -31,6 +33,8 @@ pub mod database;
 pub mod host;
 pub mod local;
 pub mod model;
+pub mod overview;
+pub mod schedule;
 pub mod sink;
 pub mod source;
 pub mod stop;

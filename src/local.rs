@@ -45,8 +45,6 @@ mod http;
 pub mod invocation;
 pub mod output;
 pub mod retry;
-pub mod schedule;
-pub mod time_span;
 mod timer;
 
 pub use answer::Reply;

@@ -1,6 +1,7 @@
 //! The pure core: no I/O, no clock, no randomness; everything it needs comes in as an argument.
 
 pub mod address;
+pub mod counters;
 pub mod definition;
 pub mod envelope;
 pub mod halt;
@@ -11,9 +12,11 @@ pub mod ledger;
 pub mod page;
 pub mod policy;
 pub mod position;
+pub mod pulse;
 pub mod quarantine;
 pub mod schema;
 pub mod sinks;
 pub mod state;
 pub mod trace;
 pub mod transitions;
+pub mod trouble;

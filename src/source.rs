@@ -77,6 +77,11 @@ pub trait Source: Debug + Send + Sync {
         Ok(Sight::default())
     }
 
+    /// Whose transaction a witness is, where the database tells it.
+    async fn who_is(&self, _witness: &Witness) -> Result<Option<WaitedFor>, SourceError> {
+        Ok(None)
+    }
+
     /// The row, and the tombstone, if any, at exactly this position, as `read` would give them: nothing
     /// where the row has moved, changed its cursor, left the filter, or is gone. Always at the end, and
     /// no evidence of anything else.
@@ -164,6 +169,15 @@ pub struct Description {
     pub findings: Vec<Finding>,
     /// Against rows that commit late; `None` where nobody has judged it.
     pub protection: Option<Protection>,
+}
+
+/// Somebody whose transaction is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitedFor {
+    /// Number, user, program and what it does, for people.
+    pub is: String,
+    /// The statement that ends it.
+    pub remedy: String,
 }
 
 /// One line of `dbtick check`.

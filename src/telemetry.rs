@@ -36,7 +36,7 @@ struct TickLine<'a> {
     poller: &'a str,
     outcome: &'a str,
     #[serde(flatten)]
-    cause: &'a Cause<'a>,
+    cause: Option<&'a Cause<'a>>,
     #[serde(flatten)]
     tally: Tally,
     took_ms: u64,
@@ -93,13 +93,18 @@ pub fn start(filter: &str) {
     );
 }
 
-pub fn tick_ended(report: &TickReport, cause: &Cause<'_>) {
-    let invocation_id = cause.invocation_id;
+/// The line of a tick that nobody's invocation brought about.
+#[must_use]
+pub fn tick_line(report: &TickReport) -> impl Serialize + '_ {
+    line_of(report, None)
+}
+
+fn line_of<'a>(report: &'a TickReport, cause: Option<&'a Cause<'a>>) -> TickLine<'a> {
     let (outcome, error) = match &report.result {
         Ok(outcome) => (outcome.name(), None),
         Err(error) => (error.name(), Some(error.story())),
     };
-    line(&TickLine {
+    TickLine {
         event: "dbtick.tick",
         poller: &report.poller,
         outcome,
@@ -112,7 +117,12 @@ pub fn tick_ended(report: &TickReport, cause: &Cause<'_>) {
         rewound: report.rewound.as_deref(),
         clock_skew_s: report.clock_skew.map(ClockSkew::seconds),
         error,
-    });
+    }
+}
+
+pub fn tick_ended(report: &TickReport, cause: &Cause<'_>) {
+    let invocation_id = cause.invocation_id;
+    line(&line_of(report, Some(cause)));
     if let Some(seconds) = report
         .late
         .oldest_witness_s

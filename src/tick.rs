@@ -21,7 +21,9 @@ mod reading;
 mod redeliver;
 pub mod report;
 mod settling;
+pub mod stray;
 mod sweeping;
+mod trouble;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -30,20 +32,20 @@ use std::time::Duration;
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
 use crate::model::definition::{SourceDefinition, SourceIdentity};
-use crate::model::envelope::Batch;
 use crate::model::late::{Ordering, Sweep};
 use crate::model::lease::{AgeEvidence, FencingToken};
 use crate::model::ledger::LedgerMode;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Position;
 use crate::model::schema::SchemaChange;
-use crate::model::sinks::{self, SinksDiffer};
+use crate::model::sinks::SinksDiffer;
 use crate::model::state::{StateDocument, Status};
 use crate::sink::{Outlet, QueueSink};
 use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
 
-pub use preview::Whereabouts;
+pub use memory::remembered;
+pub use preview::{Forecast, Stood, Whereabouts};
 pub use redeliver::Redelivered;
 
 use birth::first_standing;
@@ -151,6 +153,11 @@ pub async fn tick(poller: &Poller, call: impl Into<Call>) -> TickReport {
     let started = poller.clock.monotonic();
     let mut progress = Progress::default();
     let result = run(poller, &call.into(), &mut progress).await;
+    progress.tally.writes += match &result {
+        Err(error) => trouble::remember(poller, error).await,
+        Ok(Outcome::Idle) if progress.in_trouble => trouble::forget(poller).await,
+        Ok(_) => 0,
+    };
     let took = poller.clock.monotonic() - started;
     TickReport {
         poller: poller.name.clone(),
@@ -176,6 +183,8 @@ struct Progress {
     late: LateReport,
     rewound: Option<String>,
     behind: Vec<Behind>,
+    /// The document says that ticks fail.
+    in_trouble: bool,
 }
 
 impl Progress {
@@ -185,10 +194,10 @@ impl Progress {
         self.behind = Behind::all(document);
     }
 
-    fn committed(&mut self, document: &StateDocument, sweep: &Sweep, batch: &Batch, rows: usize) {
+    fn committed(&mut self, document: &StateDocument, sweep: &Sweep, rows: usize, bytes: u64) {
         self.tally.batches += 1;
         self.tally.rows += rows as u64;
-        self.tally.bytes += batch.body.len() as u64;
+        self.tally.bytes += bytes;
         self.stands(document, sweep);
     }
 }
@@ -204,6 +213,7 @@ async fn run(poller: &Poller, call: &Call, progress: &mut Progress) -> Result<Ou
     };
     progress.clock_skew = ClockSkew::beyond(poller.lease.margin, standing.skew);
     progress.checkpoint = standing.document.position().cloned();
+    progress.in_trouble = standing.document.trouble.is_some();
     if let Some(outcome) = reason_to_stop(poller, &standing)? {
         return Ok(outcome);
     }
@@ -295,11 +305,9 @@ fn reason_to_stop(poller: &Poller, standing: &Standing) -> Result<Option<Outcome
         Status::Paused => return Ok(Some(Outcome::Paused)),
         Status::Failed => return Err(TickError::MarkedFailed),
     }
-    if document.source_fingerprint != poller.fingerprint {
-        return Err(fingerprint_changed(poller, document));
+    if let Some(refusal) = poller.refuses(document) {
+        return Err(refusal);
     }
-    sinks::compare(&document.sinks, &poller.sink_names())
-        .map_err(|differ| sinks_changed(poller, differ))?;
     let now = poller.clock.now();
     if let Some(held) = &document.lease.held
         && !held.may_be_taken(AgeEvidence {

@@ -98,6 +98,20 @@ impl Parts {
         }
     }
 
+    /// Who is told of stuck work that was resolved.
+    #[must_use]
+    pub fn warnings(&self, config: &PollerConfig) -> Option<WebhookSink> {
+        let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
+        let webhook = config.warnings.as_ref()?;
+        Some(WebhookSink::new(
+            "warnings",
+            webhook,
+            client,
+            &self.azure,
+            clock,
+        ))
+    }
+
     #[must_use]
     pub fn store(&self, config: &StateConfig) -> Arc<dyn StateStore> {
         self.stores(config).0

@@ -2,7 +2,6 @@
 
 mod host_retry;
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,8 +16,6 @@ use super::{chain, fail, local_app, say};
 use crate::clock::{Clock, SystemClock};
 use crate::config::human::show_duration;
 use crate::config::{App, Function, Poller as PollerConfig, RelayFunction, Settings, Target};
-use crate::local::AppDirectory;
-use crate::local::app::Trigger;
 use crate::model::halt::{Halt, HaltKind};
 use crate::source::Grade;
 use crate::tick::Poller;
@@ -68,13 +65,14 @@ impl Check {
             Err(error) => return fail(&error.to_string()),
         };
         let mut lines: Vec<Line> = app.faults().map(fault_line).collect();
-        let intervals = intervals(&directory);
-        for (name, function) in &app.functions {
+        let now = SystemClock.now();
+        for function in app.functions.values() {
             let Function::Pollers(function) = function else {
                 continue;
             };
             for config in &function.pollers {
-                let interval = intervals.get(name).copied();
+                let interval = function.schedule.as_ref();
+                let interval = interval.and_then(|schedule| schedule.interval(now));
                 if let Some(retry) = function.retry {
                     let text = host_retry::sentence(retry, interval);
                     lines.push(line(&config.name, Grade::Warn, "retry", &text));
@@ -235,20 +233,6 @@ fn visibility(poller: &str, interval: Duration) -> Line {
         "a row arrives within {interval} (the schedule) + query + a running tick + delivery"
     );
     line(poller, Grade::Pass, "visibility delay", &text)
-}
-
-/// The time between the next two firings of each timer function.
-fn intervals(app: &AppDirectory) -> BTreeMap<String, Duration> {
-    let now = SystemClock.now();
-    let of = |function: &crate::local::app::Function| match &function.trigger {
-        Trigger::Timer(timer) => {
-            let next = timer.schedule.next_after(now);
-            let gap = timer.schedule.next_after(next) - next;
-            Some((function.name.clone(), gap.to_std().ok()?))
-        }
-        Trigger::Http(_) | Trigger::NotRunHere(_) => None,
-    };
-    app.functions.iter().filter_map(of).collect()
 }
 
 fn fault_line(fault: &crate::config::Fault) -> Line {

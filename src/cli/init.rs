@@ -14,7 +14,7 @@ use super::{complain, fail, local_app, say};
 use crate::azure::Azure;
 use crate::clock::SystemClock;
 use crate::config::{self, Connection, Rows, Settings};
-use crate::local::schedule::Schedule;
+use crate::schedule::Schedule;
 use crate::source::survey::{Survey, survey};
 use proposal::{Proposal, Wanted, is_indexed, propose};
 

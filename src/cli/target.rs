@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 
 use super::local_app;
 use super::problem::Problem;
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, Timestamp};
 use crate::config::{App, Settings};
+use crate::overview::Overview;
+use crate::sink::WebhookSink;
 use crate::tick::Poller;
 use crate::wiring::Parts;
 
@@ -99,6 +102,26 @@ impl Opened {
             .map(|config| self.parts.poller(&self.app, config))
             .transpose()
             .map_err(Problem::from_error)
+    }
+
+    /// Who is told of stuck work of a poller that was resolved.
+    pub(super) fn warnings(&self, poller: &str) -> Option<WebhookSink> {
+        let config = self.app.pollers().find(|config| config.name == poller)?;
+        self.parts.warnings(config)
+    }
+
+    /// All of its pollers, to be looked at.
+    pub(super) fn overview(&self) -> Result<Overview, Problem> {
+        Overview::new(&self.app, &self.parts).map_err(Problem::from_error)
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.parts.clock.now()
+    }
+
+    /// What the host would give a tick, and `None` where it sets no limit.
+    pub(super) fn function_timeout(&self) -> Option<Duration> {
+        self.app.function_timeout
     }
 
     /// The app's name in state paths.

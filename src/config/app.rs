@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::fault::{Fault, Faults, Place};
 use super::{Poller, RelayFunction, Settings};
+use crate::schedule::Schedule;
 use identity::Identity;
 pub use retry::HostRetry;
 
@@ -56,6 +57,8 @@ pub struct FunctionPollers {
     pub pollers: Vec<Poller>,
     /// How many of them tick at the same time.
     pub parallel: usize,
+    /// When it ticks, as far as that can be read here.
+    pub schedule: Option<Schedule>,
     /// How the host repeats a failed tick by a policy of its own.
     pub retry: Option<HostRetry>,
 }

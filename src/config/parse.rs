@@ -64,6 +64,7 @@ pub(super) fn poller(
         ledger,
         lease,
         state,
+        warnings,
     } = raw;
     let events_as = match (&events_as, &name) {
         (Some(written), _) => reader.name_at(&at.key("events_as"), written),
@@ -79,6 +80,10 @@ pub(super) fn poller(
     if let (Some(state), Some(lease)) = (&state, &lease) {
         state::margin(reader, &at.key("lease"), state, lease)?;
     }
+    let warnings = match warnings {
+        Some(raw) => Some(webhook::webhook(reader, &at.key("warnings"), raw)?),
+        None => None,
+    };
     let (poison, poison_queue) = poison?;
     Some(Poller {
         name: name?,
@@ -95,6 +100,7 @@ pub(super) fn poller(
         },
         lease: lease?,
         state: state?,
+        warnings,
     })
 }
 

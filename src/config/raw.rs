@@ -44,6 +44,8 @@ pub(super) struct Binding {
     pub(super) kind: String,
     pub(super) direction: Option<String>,
     pub(super) name: Option<String>,
+    /// Of the timerTrigger: when it fires, such as `*/15 * * * * *`.
+    pub(super) schedule: Option<String>,
     /// Of the httpTrigger of a relay: `function`, which it is unless told.
     #[serde(rename = "authLevel")]
     pub(super) auth_level: Option<String>,
@@ -79,6 +81,8 @@ pub(super) struct Poller {
     pub(super) ledger: Option<Ledger>,
     pub(super) lease: Option<Lease>,
     pub(super) state: Option<State>,
+    /// Who is told when stuck work is resolved by hand: one JSON object for each, not a batch.
+    pub(super) warnings: Option<Webhook>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::retry::RetryPolicy;
-use super::schedule::Schedule;
+use crate::schedule::Schedule;
 
 mod fault;
 mod function_json;

@@ -149,7 +149,8 @@ impl Witness {
         Self(format!("{PREPARED}{name}"))
     }
 
-    fn is_prepared(&self) -> bool {
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
         self.0.starts_with(PREPARED)
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::counters::Counters;
 use super::definition::SourceDefinition;
 use super::history::HistoryEntry;
 use super::late::Late;
@@ -18,8 +19,10 @@ use super::lease::{Lease, WriteMark};
 use super::ledger::Ledger;
 use super::page::EventId;
 use super::position::{CursorKind, Position};
+use super::pulse::Beat;
 use super::schema::Schema;
 use super::sinks::{Failure, SinkState, Sinks};
+use super::trouble::Trouble;
 use crate::clock::Timestamp;
 
 pub use wire::DocumentError;
@@ -45,6 +48,10 @@ pub struct StateDocument {
     pub ledger: Option<Ledger>,
     pub status: Status,
     pub counters: Counters,
+    /// `None`: the last tick that looked found its source in order.
+    pub trouble: Option<Trouble>,
+    /// The last minutes with commits, the newest last.
+    pub pulse: Vec<Beat>,
     /// The columns as they were at the checkpoint.
     pub schema: Option<Arc<Schema>>,
     /// The server that the checkpoint is from, where it tells its identity (B9).
@@ -55,6 +62,8 @@ pub struct StateDocument {
     pub past_schemas: BTreeMap<String, Arc<Schema>>,
     /// Who changed what by hand, when and why; the oldest entries are dropped.
     pub audit: Vec<AuditEntry>,
+    /// What is stuck and somebody looks into, by its code (F2).
+    pub reviews: BTreeMap<String, Review>,
     /// Fields of writers newer than us survive a rewrite (I15).
     pub(super) unknown: Map<String, Value>,
 }
@@ -85,17 +94,6 @@ pub enum Status {
     Failed,
 }
 
-/// Metrics are computed from documents, since timers and status pages run on other instances.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Counters {
-    pub batches: u64,
-    pub rows: u64,
-    pub failed_ticks: u64,
-    /// Rows set aside because a sink does not take them; what became of them is not counted here.
-    pub quarantined: u64,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
     pub at: Timestamp,
@@ -105,6 +103,16 @@ pub struct AuditEntry {
     /// Fresh per change: tells whether a write whose answer was lost has happened (C6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+}
+
+/// Who looks into something that is stuck.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Review {
+    /// Since when it was stuck: what is stuck since later is something else.
+    pub since: Timestamp,
+    pub at: Timestamp,
+    pub who: String,
+    pub why: String,
 }
 
 impl CursorMark {
@@ -138,11 +146,14 @@ impl StateDocument {
             ledger: None,
             status: Status::Active,
             counters: Counters::default(),
+            trouble: None,
+            pulse: Vec::new(),
             schema: None,
             server: None,
             history: Vec::new(),
             past_schemas: BTreeMap::new(),
             audit: Vec::new(),
+            reviews: BTreeMap::new(),
             unknown: Map::new(),
         }
     }

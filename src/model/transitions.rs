@@ -6,27 +6,32 @@
 
 pub mod orders;
 mod receivers;
+mod reports;
 mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::counters::{Cost, Writes};
 use super::definition::SourceIdentity;
 use super::late::Late;
 use super::lease::{AgeEvidence, Held, WriteMark, to_delta};
 use super::ledger::Ledger;
 use super::page::EventId;
 use super::position::Position;
+use super::pulse;
 use super::schema::Schema;
 use super::sinks::{self, News, SinksDiffer};
 use super::state::{CursorMark, StateDocument, Status};
+use super::trouble::Trouble;
 use crate::clock::Timestamp;
 
 pub use orders::{Operator, Order};
 pub use receivers::CatchUp;
 
 use receivers::{catch_up, note, write_down};
+use reports::report;
 use versions::remember;
 
 #[derive(Debug, Clone)]
@@ -36,9 +41,13 @@ pub enum Action {
     Hold {
         mark: WriteMark,
         step: Step,
+        /// Before this one, and not written down yet.
+        writes: Writes,
     },
     /// Something an idle tick does without holding anything.
     Settle(Settlement),
+    /// A tick that came to nothing says why; or that this is over.
+    Report(Option<Trouble>),
     /// Something a person or a tool does from outside, audited.
     Operate {
         by: Operator,
@@ -106,6 +115,7 @@ pub struct Advance {
     pub delivered: BTreeMap<EventId, Position>,
     pub batch_id: String,
     pub rows: u64,
+    pub cost: Cost,
     /// The columns that were read; `None` leaves what is recorded.
     pub schema: Option<Arc<Schema>>,
     /// The server that was read; `None` leaves what is recorded.
@@ -173,8 +183,9 @@ pub fn apply(
 ) -> Result<Applied, Refusal> {
     match action {
         Action::Claim(claim) => apply_claim(document, claim, now),
-        Action::Hold { mark, step } => apply_step(document, mark, step, now),
+        Action::Hold { mark, step, writes } => apply_step(document, mark, step, writes, now),
         Action::Settle(settlement) => settle(document, settlement, now),
+        Action::Report(trouble) => report(document, trouble.as_ref()),
         Action::Operate { by, order } => orders::apply(document, by, order, now),
     }
 }
@@ -223,6 +234,7 @@ fn apply_claim(
     // Documents of older versions do not say it; equal fingerprints are equal definitions.
     next.source
         .get_or_insert_with(|| claim.source.definition.clone());
+    next.trouble = None;
     next.lease.token = document.lease.token.next();
     next.lease.held = Some(Held {
         owner_id: claim.owner_id.clone(),
@@ -260,6 +272,7 @@ fn settle(
     refuse_unless_ready(document, source)?;
     refuse_if_held(document, *evidence)?;
     let mut next = document.clone();
+    next.trouble = None;
     next.lease.token = document.lease.token.next();
     next.lease.held = None;
     next.holder = Some(WriteMark {
@@ -291,6 +304,7 @@ fn apply_step(
     document: &StateDocument,
     mark: &WriteMark,
     step: &Step,
+    writes: &Writes,
     now: Timestamp,
 ) -> Result<Applied, Refusal> {
     match fate_of(mark, document) {
@@ -307,6 +321,7 @@ fn apply_step(
     }
     let mut next = document.clone();
     next.holder = Some(mark.clone());
+    next.counters.wrote(writes);
     match step {
         Step::Heartbeat { ttl } => renew(&mut next, *ttl, now),
         Step::Commit { advance, then } => {
@@ -322,7 +337,7 @@ fn apply_step(
             if let Some(late) = late {
                 next.late = late.clone();
             }
-            next.counters.failed_ticks += 1;
+            next.counters.failed_tick();
             go_on(&mut next, *then, now);
         }
         Step::CatchUp(step) => {
@@ -364,9 +379,11 @@ fn commit(
     next.checkpoint
         .metadata
         .insert("row_count".to_owned(), advance.rows.into());
-    next.counters.batches += 1;
-    next.counters.rows += advance.rows;
+    next.counters.committed(advance.rows, &advance.cost);
     note(next, &advance.news, now);
+    let last = advance.to.as_ref().map(|to| &to.position);
+    let last = last.max(advance.delivered.values().max());
+    pulse::beat(&mut next.pulse, advance.rows, last, now);
     write_down(next, advance.ledger.as_ref());
     if let Some(schema) = &advance.schema {
         next.schema = Some(Arc::clone(schema));

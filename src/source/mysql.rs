@@ -22,7 +22,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::MySql;
 
-use super::{Description, Located, ReadPage, Source, SourceError, clean_up};
+use super::{Description, Located, ReadPage, Source, SourceError, WaitedFor, clean_up};
 use crate::azure::Azure;
 use crate::config::connection::Server;
 use crate::config::{Connection, SourceConfig};
@@ -159,6 +159,15 @@ impl Source for MySqlSource {
         let sight = reading.look(&self.config, &judged, known).await?;
         connection.give_back();
         Ok(sight)
+    }
+
+    async fn who_is(&self, witness: &Witness) -> Result<Option<WaitedFor>, SourceError> {
+        let (mut connection, _) = self.begin().await?;
+        let session = late::who_is(&mut connection, witness).await;
+        let session =
+            session.map_err(|error| self.faults().of("asking who is waited for", error))?;
+        connection.give_back();
+        Ok(session)
     }
 
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {

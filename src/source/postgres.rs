@@ -23,7 +23,7 @@ use sqlx::Connection as _;
 use sqlx::Postgres;
 use sqlx::postgres::PgConnection;
 
-use super::{Description, Located, ReadPage, Source, SourceError, clean_up};
+use super::{Description, Located, ReadPage, Source, SourceError, WaitedFor, clean_up};
 use crate::azure::Azure;
 use crate::config::connection::Server;
 use crate::config::{Connection, Rows, SourceConfig};
@@ -180,6 +180,15 @@ impl Source for PostgresSource {
             .inspect_err(|_| self.judged.forget())?;
         connection.give_back();
         Ok(sight)
+    }
+
+    async fn who_is(&self, witness: &Witness) -> Result<Option<WaitedFor>, SourceError> {
+        let (mut connection, _) = self.begin().await?;
+        let faults = Faults::of(&self.config);
+        let session = late::who_is(&mut connection, witness).await;
+        let session = session.map_err(|error| faults.explain("asking who is waited for", error))?;
+        connection.give_back();
+        Ok(session)
     }
 
     async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {

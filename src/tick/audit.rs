@@ -19,6 +19,9 @@ use crate::model::state::StateDocument;
 /// For one page.
 const LONGEST_READ: Duration = Duration::from_secs(120);
 
+/// Whatever a document says.
+const MOST_RESERVED: usize = 1 << 26;
+
 /// What was written down of deliveries, by sink.
 #[derive(Debug, Default)]
 pub struct Accounts {
@@ -107,9 +110,15 @@ impl Accounts {
     /// Adds what a ledger of this poller says.
     pub async fn read(&mut self, poller: &Poller, ledger: &LedgerOf) -> Result<Reach, TickError> {
         let sinks = &mut self.sinks;
+        let most = usize::try_from(ledger.ledger.rows).unwrap_or(usize::MAX);
+        let most = most.min(MOST_RESERVED);
         let reach = poller.read_ledger(ledger, |segment| {
             for (name, marks) in &segment.sinks {
                 let account = sinks.entry(name.clone()).or_default();
+                // Once: a list that doubles takes three times the room while it grows.
+                account
+                    .taken
+                    .reserve(most.saturating_sub(account.taken.len()));
                 let ids = |mark| {
                     marks
                         .all(mark)

@@ -217,6 +217,7 @@ impl Chase<'_> {
                 learned = Some(SinkNews {
                     rows: before.rows + settled.news.rows,
                     set_aside: before.set_aside + settled.news.set_aside,
+                    resent: before.resent + settled.news.resent,
                     limit: settled.news.limit.or(before.limit),
                     ..settled.news.clone()
                 });
@@ -270,7 +271,9 @@ impl Chase<'_> {
             before.map_or(0, |failure| failure.attempts) + 1,
             self.call.trace.clone(),
         );
-        let handed = hand_over(dispatch, self.outlet.sink.as_ref(), &state, &batch).await;
+        let sink = self.outlet.sink.as_ref();
+        let sent_before = state.sent_before(&batch.event_ids);
+        let handed = hand_over(dispatch, sink, &state, &batch, sent_before).await;
         settle(
             dispatch,
             self.name(),

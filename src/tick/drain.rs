@@ -110,12 +110,14 @@ pub(super) async fn drain(
             let Some(receipt) = receipt else {
                 unreachable!("a delivery that is not blocked has a receipt");
             };
+            let receipt = receipt.was_read_in(unsent.took);
+            let bytes = receipt.bytes();
             let written = record(poller, &document, Some(&batch), recording, progress).await;
             let ledger = or_release(&lease, written).await?;
             document = lease.commit(receipt, moved, seen, news, ledger, then).await;
             progress.schema_changes.extend(changes);
             progress.tally.quarantined += aside.len() as u64;
-            progress.committed(&document, sweep, &batch, batch.len());
+            progress.committed(&document, sweep, batch.len(), bytes);
             if poller.source.cleans_up() && !document.is_anybody_behind() {
                 let cleaned = all_but(&unsent.page, &aside);
                 progress.tally.left_behind += clean_up(poller, cleaned, budget).await;
@@ -225,6 +227,8 @@ async fn stop_at(
             Err(error) => return error,
         };
         let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
+        let receipt = receipt.was_read_in(unsent.took);
+        let bytes = receipt.bytes();
         let written = record(poller, document, Some(&batch), recording, progress).await;
         let ledger = match or_release(lease, written).await {
             Ok(ledger) => ledger,
@@ -232,7 +236,7 @@ async fn stop_at(
         };
         let document = lease.commit(receipt, moved, seen, news, ledger, then).await;
         progress.tally.quarantined += aside.len() as u64;
-        progress.committed(&document, &sweep, &batch, taken().count());
+        progress.committed(&document, &sweep, taken().count(), bytes);
         if poller.source.cleans_up() && !document.is_anybody_behind() {
             let pending = done.iter().enumerate().filter(|(_, done)| !**done);
             let stay = pending.map(|(at, _)| at).chain(aside).collect();

@@ -57,7 +57,7 @@ impl Memory {
     }
 }
 
-pub(super) fn remembered(document: &StateDocument) -> u64 {
+pub fn remembered(document: &StateDocument) -> u64 {
     let spilled: u64 = document
         .late
         .spilled

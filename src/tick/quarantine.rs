@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tokio::time::timeout;
 
 use super::clean_up::clean_up;
@@ -15,6 +16,7 @@ use super::ledger::{self, Recording};
 use super::memory::tried;
 use super::report::{Outcome, TickError};
 use super::{Poller, reason_to_stop};
+use crate::clock::Timestamp;
 use crate::model::ledger::{LedgerMode, Mark};
 use crate::model::page::PageWriter;
 use crate::model::position::Position;
@@ -30,6 +32,9 @@ use crate::tick::reading::load_document;
 /// Beside a case: the row has a newer version, so this one is not sent any more.
 const SUPERSEDED: &str = ".superseded";
 const LONGEST_DELIVERY: Duration = Duration::from_secs(300);
+/// To tell how old the oldest is.
+const MOST_LOOKED_AT: usize = 64;
+const READ_AT_ONCE: usize = 8;
 
 /// A row in quarantine.
 #[derive(Debug, Clone)]
@@ -47,6 +52,16 @@ pub struct Kepts {
     pub rows: Vec<Kept>,
     /// Objects that are no quarantined rows, and why; they are left as they are.
     pub unreadable: Vec<(StoreKey, String)>,
+}
+
+/// How much is in quarantine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SetAside {
+    pub rows: u64,
+    /// When the oldest came, of those that were looked at.
+    pub oldest: Option<Timestamp>,
+    /// Of those that were looked at, the ones that are no quarantined rows.
+    pub unreadable: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -158,6 +173,30 @@ impl Poller {
         }
         kepts.rows.sort_by_key(|kept| kept.case.quarantined_at);
         Ok(kepts)
+    }
+
+    /// How much there is, without reading more than some of it.
+    pub async fn set_aside(&self) -> Result<SetAside, TickError> {
+        let prefix = self.state_key.quarantine();
+        let names = self.objects.names(&prefix).await?;
+        let cases: Vec<&StoreKey> = names
+            .iter()
+            .filter(|key| !key.as_str().ends_with(SUPERSEDED))
+            .collect();
+        let some = cases.iter().take(MOST_LOOKED_AT);
+        let read = some.map(|key| tried(self, key, || self.objects.get(key)));
+        let bodies: Vec<Option<Bytes>> = stream::iter(read)
+            .buffer_unordered(READ_AT_ONCE)
+            .try_collect()
+            .await?;
+        let read = bodies.iter().flatten().map(|body| Case::from_bytes(body));
+        let (good, bad): (Vec<_>, Vec<_>) = read.partition(Result::is_ok);
+        let times = good.iter().flatten().map(|case| case.quarantined_at);
+        Ok(SetAside {
+            rows: cases.len() as u64,
+            oldest: times.min(),
+            unreadable: bad.len() as u64,
+        })
     }
 
     /// Removes rows for good; who did it and why is in the audit trail before they are gone (F3).

@@ -178,6 +178,14 @@ impl World {
         self.store.document().expect("there is a document")
     }
 
+    /// But for what is said of failed ticks.
+    pub(crate) fn essence(&self) -> StateDocument {
+        let mut document = self.document();
+        document.trouble = None;
+        document.counters.failed_ticks = 0;
+        document
+    }
+
     /// The id of the row that the checkpoint stands on; 0 at the beginning.
     pub(crate) fn checkpoint(&self) -> i64 {
         match self.document().position().map(Position::key) {
@@ -295,6 +303,8 @@ pub(crate) enum Wrote {
     Release,
     /// A condition that was not met, or a request that did not arrive.
     Nothing,
+    /// Why ticks fail, or that they do not any more.
+    Trouble,
 }
 
 #[derive(Debug, Default)]
@@ -464,6 +474,8 @@ impl FaultyStore {
                 Some(_) => Wrote::Commit,
                 None => Wrote::LastCommit,
             }
+        } else if after.trouble != before.trouble && after.holder == before.holder {
+            Wrote::Trouble
         } else if after.counters.failed_ticks > before.counters.failed_ticks {
             Wrote::Failure
         } else if after.lease.held.is_none() {

@@ -12,6 +12,7 @@ use crate::config::parse::{self, Reader};
 use crate::config::relay::{Candidate, Relays};
 use crate::config::repeated::OnceOnly;
 use crate::config::{Fault, Settings, raw, schema, shape};
+use crate::schedule::Schedule;
 
 const DEFAULT_PARALLEL: u32 = 4;
 
@@ -232,6 +233,7 @@ fn parse_function(
     } = raw;
     let root = Place::root();
     check_bindings(&bindings, reader.faults);
+    let schedule = schedule(&bindings, reader.settings);
     if parallel.is_some() && pollers.is_none() {
         let hint = "remove it, or write pollers";
         reader
@@ -269,8 +271,18 @@ fn parse_function(
         name: function.to_owned(),
         pollers: pollers.into_iter().collect::<Option<_>>()?,
         parallel: parallel.unwrap_or(DEFAULT_PARALLEL) as usize,
+        schedule,
         retry: retry::effective(own_retry.as_ref(), host_retry),
     })
+}
+
+/// The host says what is wrong with it; here it only tells how often ticks come.
+fn schedule(bindings: &[raw::Binding], settings: &Settings) -> Option<Schedule> {
+    let text = bindings
+        .iter()
+        .find(|binding| binding.kind.eq_ignore_ascii_case("timerTrigger"))
+        .and_then(|timer| timer.schedule.as_deref())?;
+    Schedule::parse(&settings.resolve(text).ok()?).ok()
 }
 
 fn check_bindings(bindings: &[raw::Binding], faults: &mut Faults) {

@@ -11,8 +11,8 @@ use super::{
     TimerTrigger, Trigger,
 };
 use crate::local::retry::{RetryPolicy, RetryStrategy};
-use crate::local::schedule::Schedule;
-use crate::local::time_span;
+use crate::schedule::Schedule;
+use crate::schedule::time_span;
 
 /// All functions that have no fault, by name.
 pub(super) fn read_all(root: &Path, settings: &Settings, faults: &mut Vec<Fault>) -> Vec<Function> {

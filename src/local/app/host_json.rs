@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::json_file::JsonFile;
 use super::{Function, HandlerDescription, Trigger};
 use crate::config::{Fault, Settings};
-use crate::local::time_span;
+use crate::schedule::time_span;
 
 const SECTION: &str = "AzureFunctionsJobHost";
 const DEFAULT_FUNCTION_TIMEOUT: Duration = Duration::from_secs(5 * 60);

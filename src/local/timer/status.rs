@@ -6,7 +6,7 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::local::schedule::Schedule;
+use crate::schedule::Schedule;
 
 /// What one timer remembers.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]

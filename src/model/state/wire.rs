@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{AuditEntry, Checkpoint, Counters, CursorMark, StateDocument, Status, VERSION};
+use super::{AuditEntry, Checkpoint, CursorMark, Review, StateDocument, Status, VERSION};
 use crate::clock::Timestamp;
+use crate::model::counters::Counters;
 use crate::model::definition::SourceDefinition;
 use crate::model::history::HistoryEntry;
 use crate::model::late::Late;
@@ -26,6 +27,8 @@ use crate::model::page::EventId;
 use crate::model::position::{
     CursorKind, Position, PositionError, Scalar, ScalarType, cursor_to_json, key_to_json,
 };
+use crate::model::pulse::Beat;
+use crate::model::trouble::Trouble;
 use late::WireLate;
 use past::{WireColumn, WireEntry, WireSchema, columns_from, columns_of};
 use sinks::WireSink;
@@ -74,6 +77,10 @@ struct Wire {
     #[serde(default)]
     counters: Counters,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    trouble: Option<Trouble>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pulse: Vec<Beat>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     schema: Option<WireSchema>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<Arc<str>>,
@@ -83,6 +90,8 @@ struct Wire {
     past_schemas: BTreeMap<String, Vec<WireColumn>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     audit: Vec<AuditEntry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    reviews: BTreeMap<String, Review>,
     #[serde(flatten)]
     unknown: Map<String, Value>,
 }
@@ -204,11 +213,14 @@ impl From<&StateDocument> for Wire {
             ledger,
             status,
             counters,
+            trouble,
+            pulse,
             schema,
             server,
             history,
             past_schemas,
             audit,
+            reviews,
             unknown,
         } = document;
         let held = lease.held.as_ref();
@@ -240,6 +252,8 @@ impl From<&StateDocument> for Wire {
             ledger: ledger.clone(),
             status: status.clone(),
             counters: counters.clone(),
+            trouble: trouble.clone(),
+            pulse: pulse.clone(),
             schema: schema.as_deref().map(WireSchema::from),
             server: server.clone(),
             history: history.iter().map(WireEntry::from).collect(),
@@ -248,6 +262,7 @@ impl From<&StateDocument> for Wire {
                 .map(|(hash, schema)| (hash.clone(), columns_of(schema)))
                 .collect(),
             audit: audit.clone(),
+            reviews: reviews.clone(),
             unknown: unknown.clone(),
         }
     }
@@ -328,11 +343,14 @@ impl Wire {
             ledger: self.ledger,
             status: self.status,
             counters: self.counters,
+            trouble: self.trouble,
+            pulse: self.pulse,
             schema: self.schema.map(|schema| Arc::new(schema.into())),
             server: self.server,
             history,
             past_schemas: past_schemas.collect(),
             audit: self.audit,
+            reviews: self.reviews,
             unknown: self.unknown,
         })
     }

@@ -29,8 +29,9 @@ pub struct CatchUp {
 
 pub(super) fn note(next: &mut StateDocument, news: &News, now: Timestamp) {
     sinks::note(&mut next.sinks, news);
-    let set_aside = news.sinks.values().map(|sink| u64::from(sink.set_aside));
-    next.counters.quarantined += set_aside.sum::<u64>();
+    for sink in news.sinks.values() {
+        next.counters.told(u64::from(sink.set_aside), sink.resent);
+    }
     if let Some(why) = &news.gone
         && next.status == Status::Active
     {

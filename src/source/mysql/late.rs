@@ -9,6 +9,7 @@ mod clock;
 mod dirty;
 mod evidence;
 mod locks;
+mod session;
 mod stamp;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,7 @@ use crate::source::late::{self, Evidence, Plan, Stamp};
 use crate::source::{Finding, SourceError, findings};
 use clock::Clock;
 use locks::Watch;
+pub(super) use session::who_is;
 
 /// How rows that commit late are met, as of one moment.
 #[derive(Debug)]

@@ -7,6 +7,7 @@
 mod bound;
 mod evidence;
 mod facts;
+mod session;
 mod stamp;
 mod tables;
 mod trigger;
@@ -32,6 +33,7 @@ use crate::source::{Finding, Grade, SourceError};
 use bound::{Allowed, Sample, Sampling};
 use evidence::Seen;
 use facts::{Asked, Facts};
+pub(super) use session::who_is;
 use stamp::{Cursor, Fence, Verdict};
 use tables::Tables;
 

@@ -119,6 +119,7 @@ impl Work<'_> {
             let Some(batch) = self.read_again(place).await else {
                 continue;
             };
+            self.repeats += batch.len() as u64;
             let abandon = self.dispatch.budget.abandon_at();
             let sent = timeout_at(abandon, self.sink.deliver(&batch)).await;
             if matches!(sent, Ok(Verdict::Acknowledged)) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::model::counters::Cost;
 use crate::model::envelope::Fence;
 use crate::model::late::Late;
 use crate::model::lease::FencingToken;
@@ -49,6 +50,7 @@ impl Fences {
 pub(in crate::tick) struct Receipt {
     batch_id: String,
     rows: u64,
+    cost: Cost,
 }
 
 /// How far the checkpoint goes with a batch, and what is remembered above it.
@@ -69,8 +71,22 @@ pub(super) struct Request {
 }
 
 impl Receipt {
-    pub(in crate::tick) fn new(batch_id: String, rows: u64) -> Self {
-        Self { batch_id, rows }
+    pub(in crate::tick) fn new(batch_id: String, rows: u64, cost: Cost) -> Self {
+        Self {
+            batch_id,
+            rows,
+            cost,
+        }
+    }
+
+    /// What it cost to read the batch, which its delivery does not know.
+    pub(in crate::tick) fn was_read_in(self, read: Duration) -> Self {
+        let cost = Cost { read, ..self.cost };
+        Self { cost, ..self }
+    }
+
+    pub(in crate::tick) fn bytes(&self) -> u64 {
+        self.cost.bytes
     }
 }
 
@@ -119,6 +135,7 @@ impl Lease {
             delivered,
             batch_id: receipt.batch_id,
             rows: receipt.rows,
+            cost: receipt.cost,
             schema: Some(schema),
             server,
             late: Some(late),

@@ -32,7 +32,7 @@ const WRITERS: &str = "SELECT l.virtualtransaction, l.pid IS NULL FROM locks l \
      AND l.relation IN (SELECT oid FROM family)";
 
 /// Marks those of [`TRANSACTIONS`].
-const BEGAN: &str = "began ";
+pub(super) const BEGAN: &str = "began ";
 
 /// Locks of this kind belong to no database. A session that is not known to be in another one counts;
 /// what has no user (autovacuum) writes no rows.

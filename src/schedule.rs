@@ -20,11 +20,10 @@ use chrono::{DateTime, Utc};
 use croner::Cron;
 use croner::parser::{CronParser, Seconds};
 
-use super::time_span;
-
 mod field;
 #[cfg(test)]
 mod tests;
+pub mod time_span;
 
 use field::{FIELDS, Field};
 
@@ -84,6 +83,13 @@ impl Schedule {
                 .and_then(|period| instant.checked_add_signed(period))
                 .unwrap_or(DateTime::<Utc>::MAX_UTC),
         }
+    }
+
+    /// The time between the next two firings.
+    #[must_use]
+    pub fn interval(&self, now: DateTime<Utc>) -> Option<Duration> {
+        let next = self.next_after(now);
+        (self.next_after(next) - next).to_std().ok()
     }
 
     /// Whether two runs are ever less than a minute apart: the host then keeps no status.

@@ -1,0 +1,480 @@
+//! What the facts about a poller come to: health, phase, and findings that each name the next step.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::view::{FailureView, LagBasis, LagView, PollerView, SinkView};
+use crate::clock::Timestamp;
+use crate::model::halt::{Halt, HaltKind};
+
+/// The better ones first, so that the worst of several is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    Ok,
+    /// It works, and somebody should look at something.
+    Attention,
+    /// It stands still because somebody wants it to.
+    Stopped,
+    /// It does not get on by itself, or nobody can tell.
+    Stuck,
+}
+
+/// What a poller is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// It has not run yet.
+    New,
+    /// Nothing to do.
+    Idle,
+    /// Rows wait for the next tick.
+    Due,
+    /// A tick is running.
+    Working,
+    /// A receiver is left alone until a certain time.
+    Waiting,
+    /// Ticks fail.
+    Failing,
+    Paused,
+    /// Marked failed.
+    Failed,
+    Unknown,
+}
+
+/// One thing that is worth knowing about a poller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// For machines; documented in docs/operations.md.
+    pub code: &'static str,
+    pub level: Health,
+    /// What is, and why.
+    pub says: String,
+    /// What to do.
+    pub next: String,
+    pub since: Option<Timestamp>,
+}
+
+impl Health {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Attention => "attention",
+            Self::Stopped => "stopped",
+            Self::Stuck => "stuck",
+        }
+    }
+}
+
+impl Phase {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Idle => "idle",
+            Self::Due => "due",
+            Self::Working => "working",
+            Self::Waiting => "waiting",
+            Self::Failing => "failing",
+            Self::Paused => "paused",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What is known about a poller beside its view.
+#[derive(Debug)]
+pub(super) struct Evidence {
+    pub(super) now: Timestamp,
+    pub(super) state: State,
+    /// Where somebody, or a receiver, has stopped it.
+    pub(super) halt: Option<Halt>,
+    /// Why a tick would refuse the document: outcome and error.
+    pub(super) refuses: Option<(&'static str, String)>,
+    /// Why the source cannot be asked.
+    pub(super) source: Option<String>,
+    /// Failed ticks at one row before it is looked for.
+    pub(super) poison_after: u32,
+    /// How a session is ended that is waited for.
+    pub(super) remedy: Option<String>,
+}
+
+/// What stands in the place of the document.
+#[derive(Debug)]
+pub(super) enum State {
+    Document,
+    /// It has not run yet.
+    Nothing,
+    /// There is none, or none that can be trusted, or nobody can tell: outcome and error.
+    Bad(&'static str, String),
+}
+
+/// A transaction is worth a word when it is waited for so long.
+const LONG_WAIT: TimeDelta = TimeDelta::minutes(2);
+/// A tick that is so much later than its schedule does not come.
+const MISSED_TICKS: u32 = 3;
+const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+const A_DAY: TimeDelta = TimeDelta::days(1);
+
+/// The findings, the worst first.
+pub(super) fn judge(view: &PollerView, evidence: &Evidence) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    findings.extend(of_state(view, evidence));
+    findings.extend(of_halt(view, evidence));
+    findings.extend(of_source(view, evidence));
+    findings.extend(of_lease(view, evidence));
+    for sink in &view.sinks {
+        findings.extend(of_sink(view, sink, evidence));
+    }
+    findings.extend(of_waiting(view, evidence));
+    findings.extend(of_transactions(view, evidence));
+    findings.extend(of_quarantine(view, evidence));
+    findings.sort_by_key(|finding| Reverse(finding.level));
+    findings
+}
+
+pub(super) fn phase(view: &PollerView, evidence: &Evidence) -> Phase {
+    match (&evidence.state, &evidence.halt) {
+        (State::Nothing, _) => return Phase::New,
+        (State::Bad(..), _) => return Phase::Unknown,
+        (_, Some(halt)) => {
+            return match halt.kind {
+                HaltKind::Paused => Phase::Paused,
+                HaltKind::Failed => Phase::Failed,
+            };
+        }
+        (State::Document, None) => {}
+    }
+    if view.lease.as_ref().is_some_and(|lease| !lease.expired) {
+        return Phase::Working;
+    }
+    let broken = evidence.refuses.is_some() || evidence.source.is_some() || view.trouble.is_some();
+    let failures = || view.sinks.iter().filter(|sink| sink.behind.is_none());
+    let mut failures = failures().filter_map(|sink| sink.failure.as_ref());
+    if broken {
+        return Phase::Failing;
+    }
+    match failures.next() {
+        Some(failure) if failure.not_before > Some(evidence.now) => Phase::Waiting,
+        Some(_) => Phase::Failing,
+        None if view.lag.as_ref().is_some_and(|lag| lag.rows > 0) => Phase::Due,
+        None => Phase::Idle,
+    }
+}
+
+/// One sentence about it all.
+pub(super) fn headline(view: &PollerView) -> String {
+    if let Some(worst) = view.findings.first() {
+        return worst.says.clone();
+    }
+    match (view.phase, &view.lag) {
+        (Phase::Working, Some(lag)) if lag.rows > 0 => {
+            format!("a tick is running; {} to deliver", rows(lag))
+        }
+        (Phase::Working, _) => "a tick is running".to_owned(),
+        (_, Some(lag)) if lag.rows > 0 => format!("{} for the next tick", waiting(lag)),
+        _ => "everything visible is delivered".to_owned(),
+    }
+}
+
+fn finding(code: &'static str, level: Health, says: String, next: String) -> Finding {
+    Finding {
+        code,
+        level,
+        says,
+        next,
+        since: None,
+    }
+}
+
+impl Finding {
+    fn since(self, since: Timestamp) -> Self {
+        Self {
+            since: Some(since),
+            ..self
+        }
+    }
+}
+
+fn of_state(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
+    let name = &view.poller;
+    match &evidence.state {
+        State::Document => None,
+        State::Nothing => Some(finding(
+            "not_begun",
+            Health::Ok,
+            "it has not run yet".to_owned(),
+            format!("the next tick begins it; `dbtick tick {name}` does so now"),
+        )),
+        State::Bad(outcome, error) => Some(finding(
+            outcome,
+            Health::Stuck,
+            error.clone(),
+            match *outcome {
+                "store_failed" => {
+                    "see to the connection of `state` and its rights; `dbtick check` asks it again"
+                        .to_owned()
+                }
+                _ => format!("`dbtick state export {name}` looks at what is there"),
+            },
+        )),
+    }
+}
+
+fn of_halt(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
+    let halt = evidence.halt.as_ref()?;
+    let name = &view.poller;
+    let found = match halt.kind {
+        HaltKind::Paused => finding(
+            "paused",
+            Health::Stopped,
+            halt.to_string(),
+            format!("`dbtick resume {name}` lets it go on"),
+        ),
+        HaltKind::Failed => finding(
+            "marked_failed",
+            Health::Stuck,
+            halt.to_string(),
+            format!("look into it, then `dbtick reset {name}`"),
+        ),
+    };
+    Some(match &halt.entry {
+        Some(entry) => found.since(entry.at),
+        None => found,
+    })
+}
+
+/// What keeps a tick from reading. What the ticks themselves have written down counts only where it is
+/// not seen at once.
+fn of_source(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
+    let next = "mend what it names; ticks go on by themselves, and no row is lost meanwhile";
+    let trouble = view.trouble.as_ref();
+    let since = |found: Finding, outcome: &str| match trouble {
+        Some(trouble) if trouble.outcome == outcome => found.since(trouble.since),
+        _ => found,
+    };
+    if let Some((outcome, error)) = &evidence.refuses {
+        let next = "decide which, then do it; the error names the commands".to_owned();
+        return Some(since(
+            finding(outcome, Health::Stuck, error.clone(), next),
+            outcome,
+        ));
+    }
+    if let Some(error) = &evidence.source {
+        let found = finding(
+            "source_failed",
+            Health::Stuck,
+            error.clone(),
+            next.to_owned(),
+        );
+        return Some(since(found, "source_failed"));
+    }
+    let trouble = trouble?;
+    // It can be asked now, and the next tick will.
+    let (level, says) = match trouble.outcome.as_str() {
+        "source_failed" => (
+            Health::Attention,
+            format!(
+                "the database answers now, but the last tick failed: {}",
+                trouble.error
+            ),
+        ),
+        _ => (Health::Stuck, trouble.error.clone()),
+    };
+    Some(finding("tick_failed", level, says, next.to_owned()).since(trouble.since))
+}
+
+fn of_lease(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
+    let lease = view.lease.as_ref().filter(|lease| lease.expired)?;
+    // The next tick takes it over, unless none comes.
+    let overdue = seconds(lease.age_s) > patience(view) + (lease.expires_at - lease.heartbeat_at);
+    let level = match overdue && evidence.halt.is_none() {
+        true => Health::Stuck,
+        false => Health::Attention,
+    };
+    let says = format!(
+        "{} holds the lease and has not been heard of for {}: it has died at work",
+        lease.owner,
+        ago(seconds(lease.age_s))
+    );
+    let next = format!(
+        "the next tick takes the lease over and nothing is lost; if none comes, see that the app runs and its timer is enabled, or try `dbtick tick {}`",
+        view.poller
+    );
+    Some(finding("lease_expired", level, says, next).since(lease.heartbeat_at))
+}
+
+fn of_sink(view: &PollerView, sink: &SinkView, evidence: &Evidence) -> Option<Finding> {
+    let (poller, name) = (&view.poller, &sink.name);
+    let Some(failure) = &sink.failure else {
+        let behind = sink.behind.as_ref()?;
+        let says = format!("{name} is behind the others since {}", behind.since);
+        let next = "it catches up by itself, tick by tick".to_owned();
+        let found = finding("sink_behind", Health::Attention, says, next);
+        return Some(found.since(behind.since));
+    };
+    let FailureView {
+        attempts,
+        rejections,
+        error,
+        event_id,
+        ..
+    } = failure;
+    let waits = match failure.not_before.filter(|until| *until > evidence.now) {
+        Some(until) => format!("; it is asked again at {}", until.format("%H:%M:%S UTC")),
+        None => String::new(),
+    };
+    let times = match attempts {
+        1 => "once".to_owned(),
+        attempts => format!("{attempts} times"),
+    };
+    let poison = *rejections > 0;
+    let says = match poison {
+        true => format!("{name} has rejected a row {times} ({event_id}): {error}{waits}"),
+        false => format!("{name} has failed {times}: {error}{waits}"),
+    };
+    let next = match poison {
+        true => format!(
+            "look at the row: `dbtick peek {poller} --data`; mend the receiver, or the row: after {} failed ticks it is set aside if the receiver takes others",
+            evidence.poison_after
+        ),
+        false => format!(
+            "see to the receiver {name}; the rows wait and come again, `dbtick tick {poller}` tries at once"
+        ),
+    };
+    let level = match sink.behind {
+        Some(_) => Health::Attention,
+        None if *attempts > 1 => Health::Stuck,
+        None => Health::Attention,
+    };
+    let code = match (poison, &sink.behind) {
+        (_, Some(_)) => "sink_behind",
+        (true, None) => "row_rejected",
+        (false, None) => "sink_failing",
+    };
+    Some(finding(code, level, says, next).since(failure.first_at))
+}
+
+/// Rows wait, nobody works on them, and nothing says why: the timer does not fire.
+fn of_waiting(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
+    let lag = view.lag.as_ref().filter(|lag| lag.rows > 0)?;
+    let failing = view.sinks.iter().any(|sink| sink.failure.is_some());
+    let explained = evidence.halt.is_some()
+        || evidence.refuses.is_some()
+        || view.trouble.is_some()
+        || view.lease.is_some()
+        || failing;
+    if explained || seconds(lag.seconds) <= patience(view) {
+        return None;
+    }
+    // Rows of a table that is read for the first time, or again, are old: only silence counts.
+    let committed = view.checkpoint.as_ref().and_then(|last| last.updated_at);
+    let silent = committed.is_none_or(|at| evidence.now - at > patience(view));
+    silent.then(|| {
+        let says = format!("{}, and no tick takes them", waiting(lag));
+        let next = format!(
+            "see that the app runs, that its timer is enabled, and what `dbtick tick {}` says",
+            view.poller
+        );
+        finding("not_ticking", Health::Stuck, says, next)
+    })
+}
+
+fn of_transactions(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
+    let late = view.late.as_ref()?;
+    let since = late.oldest_witness_since?;
+    let age = evidence.now - since;
+    if age < LONG_WAIT {
+        return None;
+    }
+    let who = late
+        .oldest_witness_is
+        .as_ref()
+        .or(late.oldest_witness.as_ref());
+    let says = format!(
+        "a transaction has been open for {} or more ({}): rows arrive, but the checkpoint waits for it, with {} remembered above it",
+        ago(age),
+        who.map_or("unknown", String::as_str),
+        late.remembered
+    );
+    let next = match &evidence.remedy {
+        Some(remedy) => format!("end it, or its session: {remedy}"),
+        None => "end it, or its session".to_owned(),
+    };
+    Some(finding("transaction_open", Health::Attention, says, next).since(since))
+}
+
+fn of_quarantine(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
+    let kept = view.quarantine.as_ref().filter(|kept| kept.rows > 0)?;
+    let (count, verb) = match kept.rows {
+        1 => ("1 row".to_owned(), "was"),
+        rows => (format!("{rows} rows"), "were"),
+    };
+    let age = kept.oldest.map(|oldest| evidence.now - oldest);
+    let since = match age {
+        Some(age) if age >= A_DAY => format!(", for {} already", ago(age)),
+        _ => String::new(),
+    };
+    let says = format!("{count} {verb} set aside and not delivered{since}");
+    let next = format!(
+        "`dbtick quarantine list {0}` says why; then `dbtick quarantine redrive {0} --all`, or `discard`",
+        view.poller
+    );
+    let found = finding("quarantine", Health::Attention, says, next);
+    Some(match kept.oldest {
+        Some(oldest) => found.since(oldest),
+        None => found,
+    })
+}
+
+/// How long nothing may happen before it is strange.
+fn patience(view: &PollerView) -> TimeDelta {
+    let interval = Duration::from_secs(view.interval_s.unwrap_or(0));
+    let patience = (interval * MISSED_TICKS).max(LEAST_PATIENCE);
+    TimeDelta::from_std(patience).unwrap_or(TimeDelta::MAX)
+}
+
+fn seconds(count: u64) -> TimeDelta {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    TimeDelta::try_seconds(count).unwrap_or(TimeDelta::MAX)
+}
+
+fn rows(lag: &LagView) -> String {
+    let more = if lag.exact { "" } else { " or more" };
+    match lag.rows {
+        1 => format!("1 row{more}"),
+        rows => format!("{rows} rows{more}"),
+    }
+}
+
+fn waiting(lag: &LagView) -> String {
+    let verb = if lag.rows == 1 && lag.exact {
+        "waits"
+    } else {
+        "wait"
+    };
+    match lag.basis {
+        LagBasis::Cursor => format!("{} {verb}, for {}", rows(lag), ago(seconds(lag.seconds))),
+        LagBasis::LastCommit | LagBasis::Nothing => format!("{} {verb}", rows(lag)),
+    }
+}
+
+/// `3 days`, `5 h`, `12 min`, `40 s`
+pub(crate) fn ago(age: TimeDelta) -> String {
+    let seconds = age.num_seconds().max(0);
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests;
