@@ -15,6 +15,8 @@ mod dev;
 mod document;
 #[path = "status/reading.rs"]
 mod reading;
+#[path = "status/stuck.rs"]
+mod stuck;
 
 use serde_json::{Map, Value, json};
 

@@ -8,6 +8,8 @@ mod columns;
 mod counters;
 #[path = "tick/late.rs"]
 mod late;
+#[path = "tick/ledger.rs"]
+mod ledger;
 #[path = "tick/orders.rs"]
 mod orders;
 #[path = "tick/poison.rs"]

@@ -16,6 +16,7 @@ use super::definition::SourceDefinition;
 use super::history::HistoryEntry;
 use super::late::Late;
 use super::lease::{Lease, WriteMark};
+use super::ledger::Ledger;
 use super::page::EventId;
 use super::position::{CursorKind, Position};
 use super::pulse::Beat;
@@ -43,6 +44,8 @@ pub struct StateDocument {
     pub delivered: BTreeMap<EventId, Position>,
     pub late: Late,
     pub sinks: Sinks,
+    /// `None`: what was delivered was never written down.
+    pub ledger: Option<Ledger>,
     pub status: Status,
     pub counters: Counters,
     /// `None`: the last tick that looked found its source in order.
@@ -140,6 +143,7 @@ impl StateDocument {
             delivered: BTreeMap::new(),
             late: Late::default(),
             sinks: Sinks::new(),
+            ledger: None,
             status: Status::Active,
             counters: Counters::default(),
             trouble: None,

@@ -89,6 +89,7 @@ fn committing(value: i128, schema: &Arc<Schema>, then: Then) -> Step {
     Step::Commit {
         advance: Advance {
             cost: Cost::default(),
+            ledger: None,
             to: Some(place(value)),
             delivered: BTreeMap::new(),
             batch_id: format!("batch_{value}"),
