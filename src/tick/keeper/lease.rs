@@ -143,6 +143,7 @@ impl Lease {
             news,
             ledger,
         };
+        let advance = Box::new(advance);
         self.request(Step::Commit { advance, then }).await
     }
 
