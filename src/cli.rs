@@ -1,6 +1,7 @@
 //! argv → command → exit code.
 
 mod adopt;
+mod backfill;
 mod check;
 mod clone;
 mod demo;
@@ -8,18 +9,24 @@ mod dev;
 mod history;
 mod init;
 mod local_app;
+mod manual;
+mod orphans;
 mod output;
 mod pause;
+mod peek;
 mod problem;
 mod quarantine;
 mod rails;
 mod reset;
+mod resolve;
 mod rollback;
 mod schema;
 mod serve;
 mod state;
 mod status;
 mod target;
+mod tick;
+mod unlock;
 
 use std::error::Error;
 use std::io::Write;
@@ -56,8 +63,11 @@ enum Command {
     /// Parse, connect and grade every poller of an app
     Check(check::Check),
     Status(status::Status),
+    Peek(peek::Peek),
+    Tick(tick::Tick),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    Unlock(unlock::Unlock),
     History(history::History),
     Rollback(rollback::Rollback),
     Reset(reset::Reset),
@@ -65,8 +75,13 @@ enum Command {
     Clone(clone::Clone),
     State(state::State),
     Quarantine(quarantine::Quarantine),
+    Orphans(orphans::Orphans),
+    Resolve(resolve::Resolve),
+    Backfill(backfill::Backfill),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
+    Completions(manual::Completions),
+    Man(manual::Man),
 }
 
 /// A write that waits for somebody else's lock is given up after this; it may land or not, as in
@@ -96,6 +111,9 @@ pub fn main() -> ExitCode {
             Command::Init(init) => init.run().await,
             Command::Check(check) => check.run().await,
             Command::Status(status) => status.run().await,
+            Command::Peek(peek) => peek.run().await,
+            Command::Tick(tick) => tick.run().await,
+            Command::Unlock(unlock) => unlock.run().await,
             Command::Pause(pause) => pause.run().await,
             Command::Resume(resume) => resume.run().await,
             Command::History(history) => history.run().await,
@@ -105,7 +123,12 @@ pub fn main() -> ExitCode {
             Command::Clone(clone) => clone.run().await,
             Command::State(state) => state.run().await,
             Command::Quarantine(quarantine) => quarantine.run().await,
+            Command::Orphans(orphans) => orphans.run().await,
+            Command::Resolve(resolve) => resolve.run().await,
+            Command::Backfill(backfill) => backfill.run().await,
             Command::Schema(schema) => schema.run(),
+            Command::Completions(completions) => completions.run::<Cli>(),
+            Command::Man(man) => man.run::<Cli>(),
         }
     });
     if let Some(export) = export {

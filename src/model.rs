@@ -8,6 +8,7 @@ pub mod halt;
 pub mod history;
 pub mod late;
 pub mod lease;
+pub mod ledger;
 pub mod page;
 pub mod policy;
 pub mod position;

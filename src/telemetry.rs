@@ -48,7 +48,7 @@ struct TickLine<'a> {
     poller: &'a str,
     outcome: &'a str,
     #[serde(flatten)]
-    cause: &'a Cause<'a>,
+    cause: Option<&'a Cause<'a>>,
     #[serde(flatten)]
     tally: Tally,
     took_ms: u64,
@@ -132,8 +132,19 @@ where
     tracing_subscriber::registry().with(layers)
 }
 
+/// The line of a tick that nobody's invocation brought about.
+#[must_use]
+pub fn tick_line(report: &TickReport) -> impl Serialize + '_ {
+    line_of(report, None)
+}
+
 /// The line of a tick: what log queries may count on.
-pub fn tick_line<'a>(report: &'a TickReport, cause: &'a Cause<'a>) -> impl Serialize + 'a {
+#[must_use]
+pub fn invoked_line<'a>(report: &'a TickReport, cause: &'a Cause<'a>) -> impl Serialize + 'a {
+    line_of(report, Some(cause))
+}
+
+fn line_of<'a>(report: &'a TickReport, cause: Option<&'a Cause<'a>>) -> TickLine<'a> {
     let (outcome, error) = match &report.result {
         Ok(outcome) => (outcome.name(), None),
         Err(error) => (error.name(), Some(error.story())),
@@ -156,7 +167,7 @@ pub fn tick_line<'a>(report: &'a TickReport, cause: &'a Cause<'a>) -> impl Seria
 
 pub fn tick_ended(report: &TickReport, cause: &Cause<'_>) {
     let invocation_id = cause.invocation_id;
-    line(&tick_line(report, cause));
+    line(&invoked_line(report, cause));
     if let Some(seconds) = report
         .late
         .oldest_witness_s

@@ -39,6 +39,7 @@ impl Parts {
         let (store, objects) = self.stores(&config.state);
         Ok(Poller {
             name: config.name.clone(),
+            events_as: config.events_as.clone(),
             fingerprint: fingerprint(&config.source),
             definition: definition(&config.source),
             owner: app.owner_prefix(),
@@ -66,10 +67,12 @@ impl Parts {
                     clock,
                 ))
             }),
+            ledger: config.ledger,
             store,
             objects,
             state_key: StoreKey::state(&app.name, &config.name)?,
             birth_marker: StoreKey::birth_marker(&app.name, &config.name)?,
+            beside: None,
             clock: Arc::clone(&self.clock),
         })
     }
@@ -93,6 +96,20 @@ impl Parts {
             sink,
             required: *required,
         }
+    }
+
+    /// Who is told of stuck work that was resolved.
+    #[must_use]
+    pub fn warnings(&self, config: &PollerConfig) -> Option<WebhookSink> {
+        let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
+        let webhook = config.warnings.as_ref()?;
+        Some(WebhookSink::new(
+            "warnings",
+            webhook,
+            client,
+            &self.azure,
+            clock,
+        ))
     }
 
     #[must_use]

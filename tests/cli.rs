@@ -63,8 +63,24 @@ fn help_says_what_dbtick_is_and_what_it_is_not() {
         assert!(said.stdout.contains(words), "{}", said.stdout);
     }
     for name in [
-        "serve", "dev", "demo", "check", "pause", "resume", "history", "rollback", "reset",
-        "adopt", "clone", "state", "schema",
+        "serve",
+        "dev",
+        "demo",
+        "check",
+        "peek",
+        "tick",
+        "unlock",
+        "completions",
+        "man",
+        "pause",
+        "resume",
+        "history",
+        "rollback",
+        "reset",
+        "adopt",
+        "clone",
+        "state",
+        "schema",
     ] {
         assert!(said.stdout.contains(name), "{}", said.stdout);
         let help = run(&[name, "--help"]);
@@ -430,4 +446,73 @@ async fn dev_runs_an_app_on_its_own_binary_and_takes_the_handler_with_it() {
         !said.contains(TOKEN) && !said.contains("dbtick.tick"),
         "{said}"
     );
+}
+
+/// Every command that there is, also `state export` and the like, by asking the binary.
+fn commands(above: &[&str]) -> Vec<Vec<String>> {
+    let help = run(&[above, &["--help"]].concat());
+    let mut names: Vec<Vec<String>> = Vec::new();
+    let listed = help.stdout.lines().skip_while(|line| *line != "Commands:");
+    for line in listed.skip(1).take_while(|line| !line.is_empty()) {
+        let Some((name, about)) = line.trim().split_once("  ") else {
+            assert!(
+                line.starts_with("       "),
+                "{line:?} says nothing about itself"
+            );
+            continue;
+        };
+        // Text that goes on from the line above.
+        if line.starts_with("      ") || name == "help" {
+            continue;
+        }
+        assert!(
+            about.trim().len() > 10,
+            "{line:?} says nothing about itself"
+        );
+        let path: Vec<&str> = above.iter().copied().chain([name]).collect();
+        names.push(path.iter().map(|&part| part.to_owned()).collect());
+        names.extend(commands(&path));
+    }
+    names
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_says_what_it_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("man");
+    let said = run(&["man", "--out", out.to_str().unwrap()]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let all = commands(&[]);
+    assert!(all.len() > 20, "{all:?}");
+    for command in &all {
+        let page = out.join(format!("dbtick-{}.1", command.join("-")));
+        let text =
+            std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page:?}: {error}"));
+        assert!(
+            text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"),
+            "{text}"
+        );
+    }
+    let pages = std::fs::read_dir(&out).unwrap().count();
+    assert_eq!(pages, all.len() + 1, "{said:?}");
+    assert!(run(&["man"]).stdout.contains(".TH dbtick 1"));
+    let refused = run(&["man", "--out", "/proc/nowhere"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains("cannot write /proc/nowhere"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn completions_know_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let said = run(&["completions", shell]);
+        assert_eq!((said.code, &*said.stderr), (Some(0), ""));
+        for name in ["quarantine", "unlock", "peek"] {
+            assert!(said.stdout.contains(name), "{shell}");
+        }
+    }
+    let unknown = run(&["completions", "cmd"]);
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
 }

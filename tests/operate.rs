@@ -13,8 +13,12 @@ mod moves;
 mod pause;
 #[path = "operate/source.rs"]
 mod source;
+#[path = "operate/tick.rs"]
+mod tick;
+#[path = "operate/unlock.rs"]
+mod unlock;
 
-use support::command::{good, json, paste, refused, run, said};
+use support::command::{beside, good, json, paste, refused, run, run_beside, said};
 use support::handler::HandlerProcess;
 use support::world::World;
 

@@ -8,12 +8,16 @@ mod columns;
 mod counters;
 #[path = "tick/late.rs"]
 mod late;
+#[path = "tick/ledger.rs"]
+mod ledger;
 #[path = "tick/orders.rs"]
 mod orders;
 #[path = "tick/poison.rs"]
 mod poison;
 #[path = "tick/sinks.rs"]
 mod sinks;
+#[path = "tick/trouble.rs"]
+mod trouble;
 #[path = "tick/world.rs"]
 mod world;
 
@@ -30,12 +34,13 @@ use dbtick::tick::report::{Outcome, TickError};
 use tokio::time::sleep;
 
 use world::Wrote::{
-    Birth, Claim, Commit, Failure, Heartbeat, LastCommit, Marker, Nothing, Release,
+    Birth, Claim, Commit, Failure, Heartbeat, LastCommit, Marker, Nothing, Release, Trouble,
 };
 use world::{Fault, HEARTBEAT, MARGIN, Read, Receiver, Reply, TTL, World, done, failed};
 use world::{marker_key, state_key};
 
 const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn held_elsewhere(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::HeldElsewhere { .. })
@@ -856,7 +861,7 @@ mod documents {
                 if error.to_string().contains("table was \"sha256:aa\", is \"sha256:bb\"")
                     && error.to_string().contains("dbtick adopt orders")
         ));
-        assert_eq!(world.store.take_writes(), []);
+        assert_eq!(world.store.take_writes(), [Trouble]);
         assert_eq!(world.hook().rows(), [1]);
     }
 

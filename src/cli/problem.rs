@@ -33,6 +33,10 @@ impl Problem {
         }
     }
 
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Machines are told this, in place of the text alone.
     pub(super) fn in_detail(self, object: Value) -> Self {
         Self {

@@ -72,6 +72,10 @@ impl Rails {
         operator(opened, self.reason.as_deref())
     }
 
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     /// Shows the plan, asks, carries the order out and prints how to take it back.
     pub(super) async fn move_poller(
         &self,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -10,6 +11,7 @@ use super::problem::Problem;
 use crate::clock::{SystemClock, Timestamp};
 use crate::config::{App, Settings};
 use crate::overview::Overview;
+use crate::sink::WebhookSink;
 use crate::tick::Poller;
 use crate::wiring::Parts;
 
@@ -102,6 +104,12 @@ impl Opened {
             .map_err(Problem::from_error)
     }
 
+    /// Who is told of stuck work of a poller that was resolved.
+    pub(super) fn warnings(&self, poller: &str) -> Option<WebhookSink> {
+        let config = self.app.pollers().find(|config| config.name == poller)?;
+        self.parts.warnings(config)
+    }
+
     /// All of its pollers, to be looked at.
     pub(super) fn overview(&self) -> Result<Overview, Problem> {
         Overview::new(&self.app, &self.parts).map_err(Problem::from_error)
@@ -109,6 +117,11 @@ impl Opened {
 
     pub(super) fn now(&self) -> Timestamp {
         self.parts.clock.now()
+    }
+
+    /// What the host would give a tick, and `None` where it sets no limit.
+    pub(super) fn function_timeout(&self) -> Option<Duration> {
+        self.app.function_timeout
     }
 
     /// The app's name in state paths.

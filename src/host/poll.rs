@@ -26,7 +26,7 @@ pub(super) async fn ready() -> &'static str {
     "dbtick is ready\n"
 }
 
-pub(super) async fn no_such_route(uri: Uri) -> Answer {
+pub(super) fn no_such_route(uri: &Uri) -> Answer {
     let path = uri.path();
     Answer::failed(
         StatusCode::NOT_FOUND,
@@ -36,7 +36,7 @@ pub(super) async fn no_such_route(uri: Uri) -> Answer {
     )
 }
 
-pub(super) async fn wrong_method(method: Method, uri: Uri) -> Answer {
+pub(super) fn wrong_method(method: &Method, uri: &Uri) -> Answer {
     let path = uri.path();
     Answer::failed(
         StatusCode::METHOD_NOT_ALLOWED,
@@ -80,9 +80,9 @@ pub(super) async fn invoke(
         }
         Some(Role::NotAPoller) => refused(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "its function.json has no poller, pollers or relay block".to_owned(),
+            "its function.json has no poller, pollers, relay or status block".to_owned(),
         ),
-        Some(Role::Relay(_)) => unreachable!("relays have routes of their own"),
+        Some(Role::Relay(_) | Role::Status(_)) => unreachable!("these have routes of their own"),
         None => {
             let known: Vec<_> = handler.functions.keys().map(String::as_str).collect();
             let known = known.join(", ");

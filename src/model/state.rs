@@ -16,6 +16,7 @@ use super::definition::SourceDefinition;
 use super::history::HistoryEntry;
 use super::late::Late;
 use super::lease::{Lease, WriteMark};
+use super::ledger::Ledger;
 use super::page::EventId;
 use super::position::{CursorKind, Position};
 use super::pulse::Beat;
@@ -43,6 +44,8 @@ pub struct StateDocument {
     pub delivered: BTreeMap<EventId, Position>,
     pub late: Late,
     pub sinks: Sinks,
+    /// `None`: what was delivered was never written down.
+    pub ledger: Option<Ledger>,
     pub status: Status,
     pub counters: Counters,
     /// `None`: the last tick that looked found its source in order.
@@ -59,6 +62,8 @@ pub struct StateDocument {
     pub past_schemas: BTreeMap<String, Arc<Schema>>,
     /// Who changed what by hand, when and why; the oldest entries are dropped.
     pub audit: Vec<AuditEntry>,
+    /// What is stuck and somebody looks into, by its code (F2).
+    pub reviews: BTreeMap<String, Review>,
     /// Fields of writers newer than us survive a rewrite (I15).
     pub(super) unknown: Map<String, Value>,
 }
@@ -100,6 +105,16 @@ pub struct AuditEntry {
     pub id: Option<String>,
 }
 
+/// Who looks into something that is stuck.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Review {
+    /// Since when it was stuck: what is stuck since later is something else.
+    pub since: Timestamp,
+    pub at: Timestamp,
+    pub who: String,
+    pub why: String,
+}
+
 impl CursorMark {
     #[must_use]
     pub fn new(position: Position, key_columns: &[String]) -> Self {
@@ -128,6 +143,7 @@ impl StateDocument {
             delivered: BTreeMap::new(),
             late: Late::default(),
             sinks: Sinks::new(),
+            ledger: None,
             status: Status::Active,
             counters: Counters::default(),
             trouble: None,
@@ -137,6 +153,7 @@ impl StateDocument {
             history: Vec::new(),
             past_schemas: BTreeMap::new(),
             audit: Vec::new(),
+            reviews: BTreeMap::new(),
             unknown: Map::new(),
         }
     }

@@ -6,8 +6,8 @@
 
 pub mod orders;
 mod receivers;
-mod remembering;
 mod reports;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use super::counters::{Cost, Writes};
 use super::definition::SourceIdentity;
 use super::late::Late;
 use super::lease::{AgeEvidence, Held, WriteMark, to_delta};
+use super::ledger::Ledger;
 use super::page::EventId;
 use super::position::Position;
 use super::pulse;
@@ -29,9 +30,9 @@ use crate::clock::Timestamp;
 pub use orders::{Operator, Order};
 pub use receivers::CatchUp;
 
-use receivers::{catch_up, note};
-use remembering::remember;
+use receivers::{catch_up, note, write_down};
 use reports::report;
+use versions::remember;
 
 #[derive(Debug, Clone)]
 pub enum Action {
@@ -88,6 +89,11 @@ pub enum Step {
     },
     /// A sink that is behind has taken rows below the checkpoint.
     CatchUp(CatchUp),
+    /// Rows were sent again that the checkpoint had passed: the ledger has them.
+    Record {
+        ledger: Ledger,
+        ttl: Duration,
+    },
     Release,
 }
 
@@ -119,6 +125,8 @@ pub struct Advance {
     /// Everything that was delivered above the checkpoint is in the segments of `late`.
     pub shelved: bool,
     pub news: News,
+    /// With the segment that tells of this batch; `None`: nobody wrote one.
+    pub ledger: Option<Ledger>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -336,6 +344,10 @@ fn apply_step(
             catch_up(&mut next, step, now);
             renew(&mut next, step.ttl, now);
         }
+        Step::Record { ledger, ttl } => {
+            next.ledger = Some(ledger.clone());
+            renew(&mut next, *ttl, now);
+        }
         Step::Release => next.lease.held = None,
     }
     changed(next)
@@ -372,6 +384,7 @@ fn commit(
     let last = advance.to.as_ref().map(|to| &to.position);
     let last = last.max(advance.delivered.values().max());
     pulse::beat(&mut next.pulse, advance.rows, last, now);
+    write_down(next, advance.ledger.as_ref());
     if let Some(schema) = &advance.schema {
         next.schema = Some(Arc::clone(schema));
     }

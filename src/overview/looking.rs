@@ -10,7 +10,7 @@ use super::health::{self, Evidence, Health, Phase, State};
 use super::view::{
     AuditView, BeatView, BehindView, CheckpointView, ColumnView, CountersView, FailureView,
     HistoryView, LagBasis, LagView, LateView, LeaseView, PollerDetail, PollerView, QuarantineView,
-    SinkView, SourceView, TimingView, TroubleView,
+    ReviewedView, SinkView, SourceView, TimingView, TroubleView,
 };
 use crate::clock::Timestamp;
 use crate::model::counters::Timing;
@@ -21,7 +21,7 @@ use crate::model::lease::AgeEvidence;
 use crate::model::pulse::{Beat, moment_of};
 use crate::model::schema::Schema;
 use crate::model::sinks::SinkState;
-use crate::model::state::{AuditEntry, StateDocument};
+use crate::model::state::{AuditEntry, Review, StateDocument};
 use crate::source::SourceError;
 use crate::tick::report::TickError;
 use crate::tick::{Poller, Stood, remembered};
@@ -159,6 +159,7 @@ async fn look(
         last_success: document.and_then(|document| document.checkpoint.updated_at),
         counters: document.map_or_else(CountersView::default, counters),
         pulse: document.map_or_else(Vec::new, |d| d.pulse.iter().map(beat).collect()),
+        reviews: document.map_or_else(Vec::new, |d| d.reviews.iter().map(reviewed).collect()),
     };
     if let Some(late) = &mut view.late {
         late.oldest_witness_is = session.map(|session| session.is);
@@ -346,6 +347,16 @@ fn counters(document: &StateDocument) -> CountersView {
         read: timing(counters.read),
         deliver: timing(counters.deliver),
         commit: timing(counters.commit),
+    }
+}
+
+fn reviewed((kind, review): (&String, &Review)) -> ReviewedView {
+    ReviewedView {
+        kind: kind.clone(),
+        since: review.since,
+        at: review.at,
+        who: review.who.clone(),
+        why: review.why.clone(),
     }
 }
 

@@ -46,11 +46,13 @@ pub struct PollerView {
     pub quarantine: Option<QuarantineView>,
     /// Seconds between two ticks, where the schedule is known.
     pub interval_s: Option<u64>,
-    /// The last commit, or the last tick that found nothing after one that failed.
+    /// The last commit. A tick that finds nothing writes nothing.
     pub last_success: Option<Timestamp>,
     pub counters: CountersView,
     /// Rows and delay by minute, of the last hour in which there were commits.
     pub pulse: Vec<BeatView>,
+    /// What somebody looks into.
+    pub reviews: Vec<ReviewedView>,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -214,8 +216,19 @@ pub struct TimingView {
 pub struct BeatView {
     pub minute: Timestamp,
     pub rows: u64,
-    /// The longest time from the cursor of a committed row to its commit; `null` where cursors are no moments.
+    /// How old the last row of a commit was, at the most; `null` where cursors are no moments.
     pub delay_ms: Option<u64>,
+}
+
+/// Something stuck that somebody looks into.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ReviewedView {
+    /// What is stuck, as `dbtick orphans` names it.
+    pub kind: String,
+    pub since: Timestamp,
+    pub at: Timestamp,
+    pub who: String,
+    pub why: String,
 }
 
 /// One kept checkpoint.

@@ -1,16 +1,21 @@
 //! The pollers of an app, to be looked at.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::stream;
+use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::health::Health;
 use super::looking;
+use super::orphans::{self, Orphan};
 use super::view::{AppView, PollerDetail, PollerView};
-use crate::config::{App, Function};
+use crate::config::{App, Function, StateConfig};
+use crate::store::StateStore;
 use crate::store::key::KeyError;
 use crate::tick::Poller;
+use crate::tick::report::TickError;
+use crate::tick::stray::Stray;
 use crate::wiring::Parts;
 
 /// Pollers that are looked at together.
@@ -22,6 +27,8 @@ pub struct Overview {
     app: String,
     pollers: Vec<Watched>,
     faults: Vec<String>,
+    /// Where the documents are; each place once.
+    stores: Vec<(StateConfig, Arc<dyn StateStore>)>,
     parts: Parts,
 }
 
@@ -36,11 +43,15 @@ struct Watched {
 impl Overview {
     pub fn new(app: &App, parts: &Parts) -> Result<Self, KeyError> {
         let mut pollers = Vec::new();
+        let mut stores: Vec<(StateConfig, Arc<dyn StateStore>)> = Vec::new();
         for (name, function) in &app.functions {
             let Function::Pollers(function) = function else {
                 continue;
             };
             for config in &function.pollers {
+                if stores.iter().all(|(known, _)| *known != config.state) {
+                    stores.push((config.state.clone(), parts.store(&config.state)));
+                }
                 pollers.push(Watched {
                     function: name.clone(),
                     interval: function
@@ -55,6 +66,7 @@ impl Overview {
             app: app.name.clone(),
             pollers,
             faults: app.faults().map(ToString::to_string).collect(),
+            stores,
             parts: parts.clone(),
         })
     }
@@ -67,8 +79,9 @@ impl Overview {
                 interval,
                 poller,
             } = watched;
-            looking::glance(poller, function, *interval)
+            looking::glance(poller, function, *interval).boxed()
         });
+        let looks: Vec<_> = looks.collect();
         let mut pollers: Vec<PollerView> = stream::iter(looks)
             .buffer_unordered(LOOKS_AT_ONCE)
             .collect()
@@ -98,6 +111,49 @@ impl Overview {
             poller,
         } = self.watched(name)?;
         Some(looking::closely(poller, function, *interval).await)
+    }
+
+    /// What has not moved for longer than `grace`; the oldest first.
+    pub async fn orphans(&self, grace: Duration) -> Result<Vec<Orphan>, TickError> {
+        let AppView { pollers, at, .. } = self.all().await;
+        let known = pollers.iter();
+        let mut found: Vec<Orphan> = known
+            .flat_map(|view| orphans::of(view, grace, at))
+            .collect();
+        for stray in self.strays().await? {
+            // What cannot be read is somebody else's, or is told by whoever asks for it.
+            if let Ok(Some(document)) = stray.document().await {
+                found.extend(orphans::stray(&document, grace, at));
+            }
+        }
+        found.sort_by_key(|orphan| orphan.since);
+        Ok(found)
+    }
+
+    /// Documents of this app that belong to no poller of it. Nothing is told where a function is broken:
+    /// its pollers are not known.
+    pub async fn strays(&self) -> Result<Vec<Stray>, TickError> {
+        let mut strays = Vec::new();
+        if !self.faults.is_empty() {
+            return Ok(strays);
+        }
+        let prefix = format!("state/{}/", self.app);
+        for (_, store) in &self.stores {
+            for key in store.list(&prefix).await? {
+                let name = key.as_str().strip_prefix(&prefix);
+                let name = name.and_then(|name| name.strip_suffix(".json"));
+                let Some(name) = name.filter(|name| self.poller(name).is_none()) else {
+                    continue;
+                };
+                strays.push(Stray {
+                    name: name.to_owned(),
+                    key: key.clone(),
+                    store: Arc::clone(store),
+                    clock: Arc::clone(&self.parts.clock),
+                });
+            }
+        }
+        Ok(strays)
     }
 
     /// To be paused, resumed, or have its quarantine seen to.

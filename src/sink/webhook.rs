@@ -21,7 +21,7 @@ use reqwest::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue,
     RETRY_AFTER,
 };
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
 
 use super::{DeliveryFailure, FailureKind, Sink, Verdict, retry_after, signature};
 use crate::azure::Azure;
@@ -84,43 +84,67 @@ impl WebhookSink {
     }
 
     async fn attempt(&self, batch: &Batch, body: &Bytes) -> Attempt {
-        let config = &self.config;
-        let client = match &self.client {
-            Ok(client) => client,
-            Err(error) => {
-                let reason = format!("nothing was sent to {}: {error}", config.url);
-                return give_up(FailureKind::Refused, reason);
-            }
-        };
-        let mut request = client
-            .post(config.url.expose().clone())
-            .timeout(config.timeout)
-            .header(CONTENT_TYPE, config.envelope.content_type())
-            .header(ACCEPT_ENCODING, "identity")
-            .header("idempotency-key", batch.id.as_str())
-            .header("webhook-id", batch.id.as_str())
-            .headers(config.headers.clone());
-        match self.authorization().await {
-            Ok(Some(value)) => request = request.header(AUTHORIZATION, value),
-            Ok(None) => {}
+        let request = match self.request(batch.id.as_str(), body).await {
+            Ok(request) => request,
             Err(attempt) => return attempt,
-        }
-        let now = self.clock.now();
-        if config.gzip {
+        };
+        let mut request = request.header(CONTENT_TYPE, self.config.envelope.content_type());
+        if self.config.gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
         if let Some(trace) = &batch.trace {
             request = request.header(TRACEPARENT, trace.as_ref());
         }
-        if let Some(signature) = signature::sign(&config.signing, batch.id.as_str(), now, body) {
-            request = request
-                .header("webhook-timestamp", signature.timestamp)
-                .header("webhook-signature", signature.value);
-        }
         match request.body(body.clone()).send().await {
             Ok(response) => self.judge(response, batch).await,
             Err(error) => self.judge_error(&error),
         }
+    }
+
+    /// A notice that is no batch: any 2xx takes it. One attempt.
+    pub async fn post(&self, id: &str, notice: Bytes) -> Result<(), DeliveryFailure> {
+        let failed = |attempt| match attempt {
+            Attempt::Ended(Verdict::Failed(failure)) | Attempt::TryAgain(failure) => failure,
+            Attempt::Ended(_) => unreachable!("nothing was sent that could be taken"),
+        };
+        let request = self.request(id, &notice).await.map_err(failed)?;
+        let request = request.header(CONTENT_TYPE, "application/json");
+        let sent = request.body(notice).send().await;
+        let response = sent.map_err(|error| failed(self.judge_error(&error)))?;
+        let status = response.status();
+        match status.is_success() {
+            true => Ok(()),
+            false => {
+                let reason = format!("{} answered {status}", self.config.url);
+                Err(DeliveryFailure::new(status::kind(status), reason))
+            }
+        }
+    }
+
+    /// To the address, signed and with all that says who we are; without its body.
+    async fn request(&self, id: &str, body: &Bytes) -> Result<RequestBuilder, Attempt> {
+        let config = &self.config;
+        let client = self.client.as_ref().map_err(|error| {
+            let reason = format!("nothing was sent to {}: {error}", config.url);
+            give_up(FailureKind::Refused, reason)
+        })?;
+        let mut request = client
+            .post(config.url.expose().clone())
+            .timeout(config.timeout)
+            .header(ACCEPT_ENCODING, "identity")
+            .header("idempotency-key", id)
+            .header("webhook-id", id)
+            .headers(config.headers.clone());
+        if let Some(value) = self.authorization().await? {
+            request = request.header(AUTHORIZATION, value);
+        }
+        let now = self.clock.now();
+        if let Some(signature) = signature::sign(&config.signing, id, now, body) {
+            request = request
+                .header("webhook-timestamp", signature.timestamp)
+                .header("webhook-signature", signature.value);
+        }
+        Ok(request)
     }
 
     /// The header, or how the attempt ends without one.

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 
 use super::hand_over::{Dispatch, Fate, Handed, hand_over};
 use super::keeper::Receipt;
+use super::ledger::Recording;
 use super::quarantine::keep;
 use crate::model::counters::Cost;
 use crate::model::envelope::Batch;
@@ -38,6 +39,8 @@ pub(super) struct Delivered {
     /// Done, because it was set aside: it stays where it is in an outbox.
     pub(super) aside: BTreeSet<usize>,
     pub(super) news: News,
+    /// For the ledger.
+    pub(super) recording: Recording,
     /// Why some events are not done.
     pub(super) blocked: Option<NotDelivered>,
 }
@@ -89,6 +92,7 @@ pub(super) async fn deliver(
         done,
         aside,
         news,
+        recording: round.recording(),
         blocked,
     };
     match delivered.blocked {
@@ -278,6 +282,15 @@ impl Round<'_> {
             self.dispatch.poller.commit.is_met(votes)
         };
         (0..self.batch.len()).map(done).collect()
+    }
+
+    /// Also of events that come again: a sink that falls behind now does not get them then.
+    fn recording(&self) -> Recording {
+        let mut recording = Recording::of(self.dispatch.poller);
+        for (outlet, settled) in &self.asked {
+            recording.add(outlet.sink.name(), self.page, &settled.handed);
+        }
+        recording
     }
 
     fn news(&self, done: &[bool]) -> News {

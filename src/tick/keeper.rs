@@ -190,7 +190,11 @@ impl<'a> Keeper<'a> {
     {
         let (requests, mut inbox) = mpsc::channel(1);
         let result = {
-            let mut body = pin!(body(Lease::new(requests, self.mark.token)));
+            let mut body = pin!(body(Lease::new(
+                requests,
+                self.mark.token,
+                self.poller.beside.as_ref()
+            )));
             let kept = {
                 let mut keep = pin!(self.keep(&mut inbox));
                 tokio::select! {

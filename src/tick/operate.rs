@@ -10,7 +10,7 @@ use super::birth::{first_document, leave_birth_marker};
 use super::keeper::Standing;
 use super::reading::{answered, load, pause};
 use super::report::TickError;
-use crate::model::lease::AgeEvidence;
+use crate::model::lease::{AgeEvidence, Held};
 use crate::model::state::{DocumentError, StateDocument};
 use crate::model::transitions::{Action, Applied, Operator, Order, Refusal, apply};
 use crate::store::{Loaded, StoreError, StoreKey, Swap, Tag};
@@ -54,6 +54,17 @@ pub struct Operated {
     pub aside: Option<StoreKey>,
     /// There was nothing to change.
     pub already: bool,
+}
+
+/// A lease that somebody has, or had when it died.
+#[derive(Debug)]
+pub struct LeaseNow {
+    pub held: Held,
+    pub token: u64,
+    /// Since the last heartbeat, by the store's clock where it has one.
+    pub age: TimeDelta,
+    /// Not expired, or not for as long as the margin: nobody else takes it (C2).
+    pub is_alive: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +126,24 @@ impl Poller {
                 owner_id: held.owner_id.clone(),
                 token: standing.document.lease.token.get(),
             }))
+    }
+
+    /// The lease as it stands; `None`: nobody has it.
+    pub async fn lease_now(&self) -> Result<Option<LeaseNow>, TickError> {
+        let Seen::Document(standing) = self.look().await? else {
+            return Ok(None);
+        };
+        let evidence = self.evidence(&standing);
+        let Some(held) = standing.document.lease.held else {
+            return Ok(None);
+        };
+        let now = evidence.store.map_or(evidence.local_now, |store| store.now);
+        Ok(Some(LeaseNow {
+            is_alive: !held.may_be_taken(evidence),
+            age: now - held.heartbeat_at,
+            token: standing.document.lease.token.get(),
+            held,
+        }))
     }
 
     /// Carries out an order, made anew from the evidence of each read.

@@ -1,24 +1,26 @@
-//! What the next tick would find, without claiming, delivering or writing: for `dbtick check`.
+//! What the next tick would find, without claiming, delivering or writing: for `dbtick check`,
+//! `peek` and `tick --dry-run`.
 
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::birth::refuse_if_born;
+use super::birth::{first_document, refuse_if_born};
 use super::budget::Budget;
 use super::keeper::Standing;
 use super::memory::Memory;
-use super::reading::load_document;
+use super::reading::{load_document, read_last};
 use super::report::{ClockSkew, LateReport, TickError};
-use super::sweeping::{Next, begin_again, read_behind};
-use super::{Poller, fingerprint_changed, reason_to_stop, sinks_changed};
+use super::sweeping::{Held, Next, begin_again, read_after, read_behind};
+use super::{Poller, catch_up, fingerprint_changed, reason_to_stop, sinks_changed};
 use crate::config::Start;
 use crate::model::halt::Halt;
 use crate::model::late::Sight;
 use crate::model::lease::StoreClock;
+use crate::model::page::Page;
 use crate::model::position::Position;
 use crate::model::sinks;
-use crate::model::state::StateDocument;
+use crate::model::state::{CursorMark, StateDocument};
 
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
 
@@ -38,6 +40,15 @@ pub struct Stood {
     /// Where the store tells the time.
     pub clock: Option<StoreClock>,
     pub bytes: u64,
+}
+
+/// What the next tick would deliver.
+#[derive(Debug)]
+pub struct Forecast {
+    /// Why there is nothing to deliver.
+    pub nothing: Option<String>,
+    /// Batch by batch, as far as was asked for.
+    pub pages: Vec<Page>,
 }
 
 impl Poller {
@@ -105,44 +116,91 @@ impl Poller {
 
     /// What it would deliver, in a sentence; refused for every reason that would fail a tick.
     pub async fn next_rows(&self) -> Result<String, TickError> {
+        let forecast = self.forecast(1).await?;
+        Ok(forecast
+            .nothing
+            .unwrap_or_else(|| "there are rows to deliver".to_owned()))
+    }
+
+    /// The next rows that it would deliver, as many as `most` or a batch more; refused for every reason
+    /// that would fail a tick.
+    pub async fn forecast(&self, most: usize) -> Result<Forecast, TickError> {
+        let budget = Budget::starting(self.clock.monotonic(), Some(LONGEST_LOOK));
         let document = match load_document(self).await? {
             Some(standing) => {
                 if let Some(outcome) = reason_to_stop(self, &standing)? {
-                    return Ok(outcome.sentence());
+                    return Ok(Forecast::nothing(outcome.sentence()));
                 }
                 standing.document
             }
-            None => StateDocument::first(&self.name, &self.fingerprint, None),
+            None => {
+                refuse_if_born(self).await?;
+                let start = match &self.start {
+                    Start::From(cursor) => read_last(self, Some(cursor), &budget).await?,
+                    Start::Beginning | Start::Now => None,
+                };
+                let start = start.map(|position| CursorMark::new(position, &self.key_columns));
+                first_document(self, start)
+            }
         };
-        let budget = Budget::starting(self.clock.monotonic(), Some(LONGEST_LOOK));
+        if catch_up::comes_first(self, &document) {
+            let text = "nothing new goes out before a receiver that is behind has caught up";
+            return Ok(Forecast::nothing(text.to_owned()));
+        }
         let sweep = begin_again(self, &document, &budget).await?;
         let memory = Memory::load(self, &document, sweep.start()).await?;
-        let next = read_behind(self, &document, &sweep, &memory, sweep.start(), &budget).await?;
-        let unsent = match next {
-            Next::Rows(_) => Some(()),
-            Next::End { held, .. } if held.future > 0 => {
-                return Ok(format!(
-                    "nothing to deliver now; {} rows are ahead of the database's clock or sequence and wait for it",
-                    held.future
-                ));
-            }
-            Next::End { .. } => None,
-        };
+        let mut next =
+            read_behind(self, &document, &sweep, &memory, sweep.start(), &budget).await?;
         let is_new = document.position().is_none() && document.is_newborn();
-        if unsent.is_none()
-            && let Some(last) = self.beyond_the_end(document.position()).await
-        {
-            return Ok(format!(
-                "nothing new; the table ends at {last}, before the checkpoint: rows that come in between are not seen (right after a purge, wrong after a restored backup or a reset too far)"
-            ));
+        if is_new && self.start == Start::Now && matches!(next, Next::Rows(_)) {
+            let text = "rows that are there before the first tick are not delivered (start: now)";
+            return Ok(Forecast::nothing(text.to_owned()));
         }
-        Ok(match unsent {
-            Some(_) if is_new && self.start == Start::Now => {
-                "rows that are there before the first tick are not delivered (start: now)"
+        let mut pages: Vec<Page> = Vec::new();
+        let held = loop {
+            let rows: usize = pages.iter().map(Page::len).sum();
+            match next {
+                Next::Rows(unsent) if rows < most => {
+                    next = read_after(self, &document, &sweep, &memory, &unsent, &budget).await?;
+                    pages.push(unsent.page);
+                }
+                other => break other.held(),
             }
-            Some(_) => "there are rows to deliver",
-            None => "nothing new",
+        };
+        let nothing = match pages.is_empty() {
+            true => Some(self.why_nothing(&document, held).await),
+            false => None,
+        };
+        Ok(Forecast { nothing, pages })
+    }
+
+    async fn why_nothing(&self, document: &StateDocument, held: Held) -> String {
+        if held.future > 0 {
+            return format!(
+                "nothing to deliver now; {} rows are ahead of the database's clock or sequence and wait for it",
+                held.future
+            );
         }
-        .to_owned())
+        if held.waiting > 0 {
+            return format!(
+                "nothing to deliver now; {} rows or more wait for transactions that could come before them",
+                held.waiting
+            );
+        }
+        match self.beyond_the_end(document.position()).await {
+            Some(last) => format!(
+                "nothing new; the table ends at {last}, before the checkpoint: rows that come in between are not seen (right after a purge, wrong after a restored backup or a reset too far)"
+            ),
+            None => "nothing new".to_owned(),
+        }
+    }
+}
+
+impl Forecast {
+    fn nothing(why: String) -> Self {
+        Self {
+            nothing: Some(why),
+            pages: Vec::new(),
+        }
     }
 }

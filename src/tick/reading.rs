@@ -74,7 +74,7 @@ pub(super) async fn read_page(
         max_wait,
     } = poller.batch;
     asked(poller, budget, || {
-        let writer = PageWriter::new(&poller.name, max_rows.get(), max_bytes.get());
+        let writer = PageWriter::new(&poller.events_as, max_rows.get(), max_bytes.get());
         poller.source.read(after, writer, max_wait)
     })
     .await

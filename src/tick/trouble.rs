@@ -3,6 +3,10 @@
 //!
 //! Best effort: what cannot be written is said by the log alone, and no row depends on it.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use super::Poller;
 use super::keeper::Standing;
 use super::reading::{answered, load_document};
@@ -48,8 +52,15 @@ pub(super) async fn forget(poller: &Poller) -> u64 {
     write(poller, None).await
 }
 
+/// A tick that has spent its time must not be killed over this.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// One try; how many writes it took.
 async fn write(poller: &Poller, trouble: Option<Trouble>) -> u64 {
+    timeout(PATIENCE, swap(poller, trouble)).await.unwrap_or(0)
+}
+
+async fn swap(poller: &Poller, trouble: Option<Trouble>) -> u64 {
     let Ok(Some(Standing { document, tag, .. })) = load_document(poller).await else {
         return 0;
     };

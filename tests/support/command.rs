@@ -22,6 +22,33 @@ pub fn run(world: &World, arguments: &[&str]) -> Said {
     said(world, command, "")
 }
 
+/// The same, while the receiver answers in the meantime.
+pub async fn run_beside(world: &World, arguments: &[&str]) -> Said {
+    let output = beside(world, arguments).spawn().unwrap().wait_with_output();
+    let output = output.await.unwrap();
+    Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Not started yet.
+pub fn beside(world: &World, arguments: &[&str]) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(BINARY);
+    command
+        .args(arguments)
+        .current_dir(world.app())
+        .env_clear()
+        .envs(&world.environment)
+        .env("USER", "ada")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
 pub fn said(world: &World, mut command: Command, input: &str) -> Said {
     let mut child = command
         .current_dir(world.app())

@@ -84,7 +84,7 @@ async fn a_column_that_orders_rows_and_changed_stops_the_poller() {
         let world = World::with_rows(2);
         world.tick().await;
         world.insert([3]);
-        let before = world.document();
+        let before = world.essence();
         change_to(&world, changed);
         for _ in 0..2 {
             let error = failed(world.tick().await);
@@ -94,7 +94,7 @@ async fn a_column_that_orders_rows_and_changed_stops_the_poller() {
                 assert!(error.to_string().contains(words), "{error}");
             }
         }
-        assert_eq!(world.document(), before, "nothing was written");
+        assert_eq!(world.essence(), before, "nothing else was written");
         assert_eq!(world.hook().rows(), [1, 2]);
     }
 }
@@ -121,7 +121,7 @@ async fn another_server_stops_the_poller_until_it_is_adopted() {
     world.tick().await;
     world.insert([3]);
     answer_as("system 2");
-    let before = world.document();
+    let before = world.essence();
     for _ in 0..2 {
         let error = failed(world.tick().await);
         assert_eq!(error.name(), "other_server");
@@ -134,7 +134,7 @@ async fn another_server_stops_the_poller_until_it_is_adopted() {
             assert!(error.to_string().contains(words), "{error}");
         }
     }
-    assert_eq!(world.document(), before, "nothing was written");
+    assert_eq!(world.essence(), before, "nothing else was written");
     let poller = world.poller("app/one");
     let order = |evidence| Order::Adopt {
         sinks: vec!["hook".to_owned()],

@@ -16,6 +16,7 @@ use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
 use dbtick::model::definition::SourceDefinition;
 use dbtick::model::envelope::{Batch, Fence};
 use dbtick::model::late::{Ordering, Sight, Survey, Witness};
+use dbtick::model::ledger::LedgerMode;
 use dbtick::model::page::{Op, PageWriter, Taken};
 use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::{Position, Scalar};
@@ -54,6 +55,7 @@ pub(crate) struct World {
     pub(crate) optional: BTreeSet<String>,
     pub(crate) commit: CommitPolicy,
     pub(crate) poison: PoisonPolicy,
+    pub(crate) ledger: LedgerMode,
 }
 
 impl World {
@@ -72,6 +74,7 @@ impl World {
             optional: BTreeSet::new(),
             commit: CommitPolicy::default(),
             poison: PoisonPolicy::default(),
+            ledger: LedgerMode::Off,
         }
     }
 
@@ -95,6 +98,7 @@ impl World {
     pub(crate) fn poller(&self, owner: &str) -> Poller {
         Poller {
             name: POLLER.to_owned(),
+            events_as: POLLER.to_owned(),
             fingerprint: self.fingerprint.to_owned(),
             definition: definition(self.fingerprint),
             owner: owner.to_owned(),
@@ -124,10 +128,12 @@ impl World {
             commit: self.commit,
             poison: self.poison,
             poison_queue: None,
+            ledger: self.ledger,
             store: self.store.clone(),
             objects: self.objects.clone(),
             state_key: state_key(),
             birth_marker: marker_key(),
+            beside: None,
             clock: self.clock.clone(),
         }
     }
@@ -170,6 +176,14 @@ impl World {
 
     pub(crate) fn document(&self) -> StateDocument {
         self.store.document().expect("there is a document")
+    }
+
+    /// But for what is said of failed ticks.
+    pub(crate) fn essence(&self) -> StateDocument {
+        let mut document = self.document();
+        document.trouble = None;
+        document.counters.failed_ticks = 0;
+        document
     }
 
     /// The id of the row that the checkpoint stands on; 0 at the beginning.
@@ -289,6 +303,8 @@ pub(crate) enum Wrote {
     Release,
     /// A condition that was not met, or a request that did not arrive.
     Nothing,
+    /// Why ticks fail, or that they do not any more.
+    Trouble,
 }
 
 #[derive(Debug, Default)]
@@ -458,6 +474,8 @@ impl FaultyStore {
                 Some(_) => Wrote::Commit,
                 None => Wrote::LastCommit,
             }
+        } else if after.trouble != before.trouble && after.holder == before.holder {
+            Wrote::Trouble
         } else if after.counters.failed_ticks > before.counters.failed_ticks {
             Wrote::Failure
         } else if after.lease.held.is_none() {

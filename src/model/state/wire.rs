@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{AuditEntry, Checkpoint, CursorMark, StateDocument, Status, VERSION};
+use super::{AuditEntry, Checkpoint, CursorMark, Review, StateDocument, Status, VERSION};
 use crate::clock::Timestamp;
 use crate::model::counters::Counters;
 use crate::model::definition::SourceDefinition;
 use crate::model::history::HistoryEntry;
 use crate::model::late::Late;
 use crate::model::lease::{FencingToken, Held, Lease, WriteMark};
+use crate::model::ledger::Ledger;
 use crate::model::page::EventId;
 use crate::model::position::{
     CursorKind, Position, PositionError, Scalar, ScalarType, cursor_to_json, key_to_json,
@@ -69,6 +70,8 @@ struct Wire {
     late: Option<WireLate>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     sinks: BTreeMap<String, WireSink>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ledger: Option<Ledger>,
     #[serde(default)]
     status: Status,
     #[serde(default)]
@@ -87,6 +90,8 @@ struct Wire {
     past_schemas: BTreeMap<String, Vec<WireColumn>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     audit: Vec<AuditEntry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    reviews: BTreeMap<String, Review>,
     #[serde(flatten)]
     unknown: Map<String, Value>,
 }
@@ -205,6 +210,7 @@ impl From<&StateDocument> for Wire {
             delivered,
             late,
             sinks,
+            ledger,
             status,
             counters,
             trouble,
@@ -214,6 +220,7 @@ impl From<&StateDocument> for Wire {
             history,
             past_schemas,
             audit,
+            reviews,
             unknown,
         } = document;
         let held = lease.held.as_ref();
@@ -242,6 +249,7 @@ impl From<&StateDocument> for Wire {
                 .iter()
                 .map(|(name, sink)| (name.clone(), WireSink::from(sink)))
                 .collect(),
+            ledger: ledger.clone(),
             status: status.clone(),
             counters: counters.clone(),
             trouble: trouble.clone(),
@@ -254,6 +262,7 @@ impl From<&StateDocument> for Wire {
                 .map(|(hash, schema)| (hash.clone(), columns_of(schema)))
                 .collect(),
             audit: audit.clone(),
+            reviews: reviews.clone(),
             unknown: unknown.clone(),
         }
     }
@@ -331,6 +340,7 @@ impl Wire {
                 .transpose()?
                 .unwrap_or_default(),
             sinks: sinks.collect::<Result<_, DocumentError>>()?,
+            ledger: self.ledger,
             status: self.status,
             counters: self.counters,
             trouble: self.trouble,
@@ -340,6 +350,7 @@ impl Wire {
             history,
             past_schemas: past_schemas.collect(),
             audit: self.audit,
+            reviews: self.reviews,
             unknown: self.unknown,
         })
     }

@@ -1,6 +1,8 @@
 //! What a person does to a poller from outside. Every order is audited, and found again by its id
 //! when the answer to its write was lost.
 
+mod stuck;
+
 use std::sync::Arc;
 
 use super::{Applied, Refusal, changed, refuse_if_held, remember};
@@ -64,6 +66,22 @@ pub enum Order {
     Note {
         what: String,
     },
+    /// Stuck work goes on from its checkpoint (F2).
+    GoOn {
+        evidence: AgeEvidence,
+    },
+    /// Stuck work is set aside for a person to look into (F2).
+    Review {
+        /// What is stuck.
+        code: String,
+        since: Timestamp,
+    },
+    /// The lease is taken from whoever has it, who can commit nothing from then on (C5).
+    Unlock {
+        /// Also where it has not expired: its holder may be at work.
+        even_if_alive: bool,
+        evidence: AgeEvidence,
+    },
     Pause,
     Resume,
     Fail,
@@ -121,7 +139,34 @@ pub(super) fn apply(
             refuse_if_held(document, *evidence)?;
             rewind(document, *version, epoch, source, now)?
         }
+        Order::Unlock {
+            even_if_alive,
+            evidence,
+        } => {
+            let Some(held) = &document.lease.held else {
+                return Ok(Applied::Already);
+            };
+            if !even_if_alive {
+                refuse_if_held(document, *evidence)?;
+            }
+            let what = format!(
+                "unlock, was held by {} with token {}",
+                held.owner_id,
+                document.lease.token.get()
+            );
+            let mut next = document.clone();
+            fence_off(&mut next);
+            (next, what)
+        }
         Order::Note { what } => (document.clone(), what.clone()),
+        Order::GoOn { evidence } => match stuck::go_on(document, *evidence) {
+            Some(gone_on) => gone_on,
+            None => return Ok(Applied::Already),
+        },
+        Order::Review { code, since } => match stuck::review(document, code, *since, by, now) {
+            Some(reviewed) => reviewed,
+            None => return Ok(Applied::Already),
+        },
         Order::Pause => return set_status(document, Status::Paused, by, "pause", now),
         Order::Resume => return set_status(document, Status::Active, by, "resume", now),
         Order::Fail => return set_status(document, Status::Failed, by, "mark failed", now),
@@ -327,6 +372,7 @@ fn import(
         next.audit.clone_from(&document.audit);
         next.history.clone_from(&document.history);
         next.past_schemas.extend(document.past_schemas.clone());
+        next.ledger.clone_from(&document.ledger);
     }
     let before = if empty { saved } else { document };
     remember(before, &mut next, Some("import"), now);

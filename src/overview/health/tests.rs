@@ -61,6 +61,7 @@ fn view() -> PollerView {
         last_success: Some(at(90_000)),
         counters: CountersView::default(),
         pulse: Vec::new(),
+        reviews: Vec::new(),
     }
 }
 

@@ -104,6 +104,7 @@ fn poller(name: &str) -> PollerView {
             commit: TimingView { count: 20, us: 0 },
         },
         pulse: Vec::new(),
+        reviews: Vec::new(),
     }
 }
 

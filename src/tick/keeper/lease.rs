@@ -12,6 +12,7 @@ use crate::model::counters::Cost;
 use crate::model::envelope::Fence;
 use crate::model::late::Late;
 use crate::model::lease::FencingToken;
+use crate::model::ledger::Ledger;
 use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::schema::Schema;
@@ -19,6 +20,7 @@ use crate::model::sinks::News;
 use crate::model::state::{CursorMark, StateDocument};
 use crate::model::transitions::{Advance, CatchUp, Step, Then};
 use crate::telemetry::spans;
+use crate::tick::Beside;
 
 /// A held lease. Whoever has it may ask for commits; nobody else can.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub(in crate::tick) struct Lease {
 #[derive(Debug)]
 pub(in crate::tick) struct Fences {
     token: FencingToken,
-    sequence: AtomicU64,
+    sequence: Arc<AtomicU64>,
 }
 
 impl Fences {
@@ -91,10 +93,20 @@ impl Receipt {
 }
 
 impl Lease {
-    pub(super) fn new(requests: mpsc::Sender<Request>, token: FencingToken) -> Self {
-        let fences = Fences {
-            token,
-            sequence: AtomicU64::new(0),
+    pub(super) fn new(
+        requests: mpsc::Sender<Request>,
+        token: FencingToken,
+        beside: Option<&Beside>,
+    ) -> Self {
+        let fences = match beside {
+            Some(Beside { token, sequence }) => Fences {
+                token: *token,
+                sequence: Arc::clone(sequence),
+            },
+            None => Fences {
+                token,
+                sequence: Arc::default(),
+            },
         };
         Self { requests, fences }
     }
@@ -111,6 +123,7 @@ impl Lease {
         moved: Moved,
         (schema, server): (Arc<Schema>, Option<Arc<str>>),
         news: News,
+        ledger: Option<Ledger>,
         then: Then,
     ) -> StateDocument {
         let Moved {
@@ -130,6 +143,7 @@ impl Lease {
             late: Some(late),
             shelved,
             news,
+            ledger,
         };
         let span = spans::commit(advance.rows);
         let request = self.request(Step::Commit { advance, then });
@@ -159,6 +173,11 @@ impl Lease {
     /// A sink that is behind has come closer; the lease is kept.
     pub(in crate::tick) async fn catch_up(&self, step: CatchUp) -> StateDocument {
         self.request(Step::CatchUp(step)).await
+    }
+
+    /// Rows that the checkpoint had passed were sent again; the lease is kept.
+    pub(in crate::tick) async fn record(&self, ledger: Ledger, ttl: Duration) -> StateDocument {
+        self.request(Step::Record { ledger, ttl }).await
     }
 
     pub(in crate::tick) async fn release(&self) {

@@ -85,6 +85,25 @@ fn rollback(version: u64, source: SourceIdentity) -> Order {
     }
 }
 
+fn committing(value: i128, schema: &Arc<Schema>, then: Then) -> Step {
+    Step::Commit {
+        advance: Advance {
+            cost: Cost::default(),
+            ledger: None,
+            to: Some(place(value)),
+            delivered: BTreeMap::new(),
+            batch_id: format!("batch_{value}"),
+            rows: 10,
+            schema: Some(Arc::clone(schema)),
+            server: None,
+            late: None,
+            shelved: false,
+            news: News::default(),
+        },
+        then,
+    }
+}
+
 /// Claims, commits each place in turn with this schema, releases.
 fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> StateDocument {
     let claim = Action::Claim(Claim {
@@ -105,26 +124,13 @@ fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> St
             ..document.holder.clone().unwrap()
         };
         let last = sequence as usize == places.len();
-        let step = Step::Commit {
-            advance: Advance {
-                cost: Cost::default(),
-                to: Some(place(*value)),
-                delivered: BTreeMap::new(),
-                batch_id: format!("batch_{value}"),
-                rows: 10,
-                schema: Some(Arc::clone(schema)),
-                server: None,
-                late: None,
-                shelved: false,
-                news: News::default(),
-            },
-            then: match last {
-                true => Then::Release,
-                false => Then::Renew {
-                    ttl: Duration::from_secs(24),
-                },
+        let then = match last {
+            true => Then::Release,
+            false => Then::Renew {
+                ttl: Duration::from_secs(24),
             },
         };
+        let step = committing(*value, schema, then);
         document = changed_by(
             &document,
             &Action::Hold {
@@ -369,5 +375,86 @@ fn no_move_by_hand_is_made_while_somebody_holds_the_lease() {
     ] {
         let refusal = apply(&held, &order("a", order_), at(28)).unwrap_err();
         assert!(matches!(refusal, Refusal::Held { .. }), "{refusal}");
+    }
+}
+
+fn unlock(even_if_alive: bool, second: i64) -> Order {
+    Order::Unlock {
+        even_if_alive,
+        evidence: evidence(second),
+    }
+}
+
+/// C5: whoever had the lease can write nothing more, and the next claim has a greater token.
+#[test]
+fn after_an_unlock_a_stale_holder_commits_nothing() {
+    let schema = columns("INTEGER");
+    let free = commit(
+        &StateDocument::first("orders", "sha256:orders", None),
+        &[1],
+        &schema,
+    );
+    let claim = Claim {
+        owner_id: "app/one".to_owned(),
+        nonce: "n2".to_owned(),
+        source: source("orders"),
+        sinks: vec!["hook".to_owned()],
+        ttl: Duration::from_secs(20),
+        evidence: evidence(100),
+    };
+    let held = changed_by(&free, &Action::Claim(claim.clone()), 100);
+    let token = held.lease.token;
+
+    let alive = apply(&held, &order("u1", unlock(false, 110)), at(110));
+    assert!(matches!(alive, Err(Refusal::Held { .. })), "{alive:?}");
+    let forced = changed_by(&held, &order("u1", unlock(true, 110)), 110);
+    let expired = changed_by(&held, &order("u1", unlock(false, 125)), 125);
+    for unlocked in [forced, expired] {
+        assert_eq!(
+            (unlocked.lease.token, &unlocked.lease.held),
+            (token.next(), &None)
+        );
+        assert_eq!(unlocked.position(), held.position());
+        let entry = unlocked.audit.last().unwrap();
+        assert!(entry.what.contains("app/one"), "{entry:?}");
+        let again = apply(&unlocked, &order("u1", unlock(true, 126)), at(126)).unwrap();
+        assert!(matches!(again, Applied::Already));
+        let free = apply(&unlocked, &order("u2", unlock(true, 126)), at(126)).unwrap();
+        assert!(matches!(free, Applied::Already), "nobody has it");
+
+        let mark = WriteMark {
+            token,
+            nonce: "n2".to_owned(),
+            sequence: 1,
+        };
+        for step in [
+            Step::Heartbeat {
+                ttl: Duration::from_secs(20),
+            },
+            Step::Release,
+        ] {
+            let action = Action::Hold {
+                writes: Writes::default(),
+                mark: mark.clone(),
+                step,
+            };
+            let refused = apply(&unlocked, &action, at(126));
+            assert!(
+                matches!(refused, Err(Refusal::LeaseLost { .. })),
+                "{refused:?}"
+            );
+        }
+        let commits = Action::Hold {
+            writes: Writes::default(),
+            mark,
+            step: committing(2, &schema, Then::Release),
+        };
+        let refused = apply(&unlocked, &commits, at(126));
+        assert!(
+            matches!(refused, Err(Refusal::LeaseLost { .. })),
+            "{refused:?}"
+        );
+        let next = changed_by(&unlocked, &Action::Claim(claim.clone()), 126);
+        assert!(next.lease.token > token.next());
     }
 }
