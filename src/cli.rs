@@ -26,6 +26,7 @@ mod state;
 mod status;
 mod target;
 mod tick;
+mod trace;
 mod unlock;
 
 use std::error::Error;
@@ -65,6 +66,7 @@ enum Command {
     Status(status::Status),
     Peek(peek::Peek),
     Tick(tick::Tick),
+    Trace(trace::Trace),
     Pause(pause::Pause),
     Resume(pause::Resume),
     Unlock(unlock::Unlock),
@@ -113,6 +115,7 @@ pub fn main() -> ExitCode {
             Command::Status(status) => status.run().await,
             Command::Peek(peek) => peek.run().await,
             Command::Tick(tick) => tick.run().await,
+            Command::Trace(trace) => trace.run().await,
             Command::Unlock(unlock) => unlock.run().await,
             Command::Pause(pause) => pause.run().await,
             Command::Resume(resume) => resume.run().await,

@@ -22,6 +22,7 @@ pub mod report;
 mod settling;
 pub mod stray;
 mod sweeping;
+mod trail;
 mod trouble;
 
 use std::sync::Arc;

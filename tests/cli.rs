@@ -68,6 +68,7 @@ fn help_says_what_dbtick_is_and_what_it_is_not() {
         "demo",
         "check",
         "peek",
+        "trace",
         "tick",
         "unlock",
         "completions",

@@ -13,6 +13,8 @@ mod browser;
 mod document;
 #[path = "status/reading.rs"]
 mod reading;
+#[path = "status/stuck.rs"]
+mod stuck;
 
 use serde_json::{Map, Value, json};
 
