@@ -72,7 +72,7 @@ pub enum Step {
         ttl: Duration,
     },
     Commit {
-        advance: Advance,
+        advance: Box<Advance>,
         then: Then,
     },
     /// More is proven than at the last commit: say so, and give the lease back.

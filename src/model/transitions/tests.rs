@@ -62,7 +62,7 @@ fn hold(mark: WriteMark, step: Step) -> Action {
 
 fn commit_to(value: i128, then: Then) -> Step {
     Step::Commit {
-        advance: Advance {
+        advance: Box::new(Advance {
             cost: Cost::default(),
             to: Some(place(value)),
             delivered: BTreeMap::new(),
@@ -74,7 +74,7 @@ fn commit_to(value: i128, then: Then) -> Step {
             shelved: false,
             ledger: None,
             news: all_is_well(),
-        },
+        }),
         then,
     }
 }
@@ -366,7 +366,7 @@ fn what_was_delivered_above_the_checkpoint_is_kept_until_it_is_covered() {
     let claimed = next(&fresh(), &claim("a", 0), 0);
     let id = |n: u32| EventId::parse(&format!("{n:032x}")).unwrap();
     let partial = Step::Commit {
-        advance: Advance {
+        advance: Box::new(Advance {
             cost: Cost::default(),
             to: Some(place(2)),
             delivered: (1..=4).map(|n| (id(n), place(n.into()).position)).collect(),
@@ -378,7 +378,7 @@ fn what_was_delivered_above_the_checkpoint_is_kept_until_it_is_covered() {
             shelved: false,
             ledger: None,
             news: all_is_well(),
-        },
+        }),
         then: RENEW,
     };
     let kept = next(&claimed, &hold(mark_of(&claimed, 1), partial), 1);

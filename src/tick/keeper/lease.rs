@@ -146,6 +146,7 @@ impl Lease {
             ledger,
         };
         let span = spans::commit(advance.rows);
+        let advance = Box::new(advance);
         let request = self.request(Step::Commit { advance, then });
         let document = request.instrument(span.clone()).await;
         span.record("outcome", "done");

@@ -87,7 +87,7 @@ fn rollback(version: u64, source: SourceIdentity) -> Order {
 
 fn committing(value: i128, schema: &Arc<Schema>, then: Then) -> Step {
     Step::Commit {
-        advance: Advance {
+        advance: Box::new(Advance {
             cost: Cost::default(),
             ledger: None,
             to: Some(place(value)),
@@ -99,7 +99,7 @@ fn committing(value: i128, schema: &Arc<Schema>, then: Then) -> Step {
             late: None,
             shelved: false,
             news: News::default(),
-        },
+        }),
         then,
     }
 }
