@@ -1,6 +1,7 @@
 //! argv → command → exit code.
 
 mod adopt;
+mod backfill;
 mod check;
 mod clone;
 mod demo;
@@ -78,6 +79,7 @@ enum Command {
     Quarantine(quarantine::Quarantine),
     Orphans(orphans::Orphans),
     Resolve(resolve::Resolve),
+    Backfill(backfill::Backfill),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
     Completions(manual::Completions),
@@ -125,6 +127,7 @@ pub fn main() -> ExitCode {
             Command::Quarantine(quarantine) => quarantine.run().await,
             Command::Orphans(orphans) => orphans.run().await,
             Command::Resolve(resolve) => resolve.run().await,
+            Command::Backfill(backfill) => backfill.run().await,
             Command::Schema(schema) => schema.run(),
             Command::Completions(completions) => completions.run::<Cli>(),
             Command::Man(man) => man.run::<Cli>(),

@@ -40,6 +40,7 @@ pub use webhook::{Authorization, WebhookConfig};
 
 use crate::azure::connection::ServiceEndpoint;
 use crate::model::late::Ordering;
+use crate::model::ledger::LedgerMode;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Scalar;
 
@@ -48,6 +49,8 @@ use crate::model::position::Scalar;
 pub struct Poller {
     /// Lower-cased; unique in the app; the name of the state document.
     pub name: String,
+    /// Its own name unless told: the name in events, which their ids are made for.
+    pub events_as: String,
     pub source: SourceConfig,
     pub batch: Batch,
     /// At least one.
@@ -56,6 +59,8 @@ pub struct Poller {
     pub poison: PoisonPolicy,
     /// Where rows that are set aside are told of.
     pub poison_queue: Option<QueueConfig>,
+    /// Whether what was delivered is written down; no part of the fingerprint.
+    pub ledger: LedgerMode,
     pub lease: LeaseTimes,
     pub state: StateConfig,
     /// Who is told of stuck work that was resolved.

@@ -15,6 +15,7 @@
 //! - [`host`]: the custom handler
 //! - [`overview`]: what is known about every poller, for people and machines
 //! - [`wiring`]: from configuration to pollers that run
+//! - [`backfill`]: rows below the checkpoint once more, beside the live poller
 //! - [`tick`]: the story of one tick
 //! - [`source`], [`sink`], [`store`]: where rows come from, where they go, where state is kept
 //! - [`database`]: connections to servers
@@ -24,6 +25,7 @@
 //! - [`clock`], [`stop`], [`telemetry`]: time and entropy, the wish to stop, what is said meanwhile
 
 pub mod azure;
+pub mod backfill;
 pub mod cli;
 pub mod clock;
 pub mod config;

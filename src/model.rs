@@ -1,12 +1,14 @@
 //! The pure core: no I/O, no clock, no randomness; everything it needs comes in as an argument.
 
 pub mod address;
+pub mod counters;
 pub mod definition;
 pub mod envelope;
 pub mod halt;
 pub mod history;
 pub mod late;
 pub mod lease;
+pub mod ledger;
 pub mod page;
 pub mod policy;
 pub mod position;

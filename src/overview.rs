@@ -7,6 +7,7 @@
 
 pub mod health;
 mod looking;
+pub mod metrics;
 pub mod orphans;
 pub mod view;
 mod watched;

@@ -1,5 +1,6 @@
 //! Where rows come from.
 
+pub mod bounded;
 mod clean_up;
 mod findings;
 mod fragment;

@@ -3,6 +3,7 @@
 //! Every await in here is a place to die. Rows are safe at each of them, because the checkpoint
 //! moves only by a commit, a commit needs a receipt, and a receipt needs every sink's answer.
 
+pub mod audit;
 mod birth;
 pub mod budget;
 mod catch_up;
@@ -11,6 +12,7 @@ mod deliver;
 mod drain;
 mod hand_over;
 mod keeper;
+pub mod ledger;
 mod memory;
 pub mod operate;
 mod preview;
@@ -24,14 +26,15 @@ mod trail;
 mod trouble;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
 use crate::model::definition::{SourceDefinition, SourceIdentity};
-use crate::model::envelope::Batch;
 use crate::model::late::{Ordering, Sweep};
-use crate::model::lease::AgeEvidence;
+use crate::model::lease::{AgeEvidence, FencingToken};
+use crate::model::ledger::LedgerMode;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Position;
 use crate::model::schema::SchemaChange;
@@ -57,7 +60,10 @@ use sweeping::{Next, read_behind};
 /// A poller with everything it needs to run.
 #[derive(Debug)]
 pub struct Poller {
+    /// Of the state.
     pub name: String,
+    /// The name in events: what their ids are made for, and what receivers are told.
+    pub events_as: String,
     pub fingerprint: String,
     /// What the fingerprint is made of.
     pub definition: SourceDefinition,
@@ -76,15 +82,35 @@ pub struct Poller {
     pub poison: PoisonPolicy,
     /// Where rows that are set aside are told of, besides the quarantine.
     pub poison_queue: Option<Arc<QueueSink>>,
+    /// Whether what was delivered is written down, before it is committed.
+    pub ledger: LedgerMode,
     pub store: Arc<dyn StateStore>,
     /// Beside the documents, on the same back end.
     pub objects: Arc<dyn ObjectStore>,
     pub state_key: StoreKey,
     pub birth_marker: StoreKey,
+    /// It works beside a live poller, under whose name its events go out.
+    pub beside: Option<Beside>,
     pub clock: Arc<dyn Clock>,
 }
 
+/// What a backfill has of the live poller. A page is read only when it is to be sent: there is nothing
+/// to read ahead that might have changed by then (H3).
+#[derive(Debug, Clone)]
+pub struct Beside {
+    /// Less than those that the live poller will use.
+    pub token: FencingToken,
+    /// Shared by all that work beside it.
+    pub sequence: Arc<AtomicU64>,
+}
+
 impl Poller {
+    /// As it is in the configuration; a range of a backfill has a name of its own behind it.
+    #[must_use]
+    pub fn configured_name(&self) -> &str {
+        self.name.split('/').next().unwrap_or(&self.name)
+    }
+
     /// In the order of the configuration.
     #[must_use]
     pub fn sink_names(&self) -> Vec<String> {
@@ -167,10 +193,10 @@ impl Progress {
         self.behind = Behind::all(document);
     }
 
-    fn committed(&mut self, document: &StateDocument, sweep: &Sweep, batch: &Batch, rows: usize) {
+    fn committed(&mut self, document: &StateDocument, sweep: &Sweep, rows: usize, bytes: u64) {
         self.tally.batches += 1;
         self.tally.rows += rows as u64;
-        self.tally.bytes += batch.body.len() as u64;
+        self.tally.bytes += bytes;
         self.stands(document, sweep);
     }
 }

@@ -39,6 +39,7 @@ impl Parts {
         let (store, objects) = self.stores(&config.state);
         Ok(Poller {
             name: config.name.clone(),
+            events_as: config.events_as.clone(),
             fingerprint: fingerprint(&config.source),
             definition: definition(&config.source),
             owner: app.owner_prefix(),
@@ -66,10 +67,12 @@ impl Parts {
                     clock,
                 ))
             }),
+            ledger: config.ledger,
             store,
             objects,
             state_key: StoreKey::state(&app.name, &config.name)?,
             birth_marker: StoreKey::birth_marker(&app.name, &config.name)?,
+            beside: None,
             clock: Arc::clone(&self.clock),
         })
     }

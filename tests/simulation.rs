@@ -42,6 +42,7 @@ fn found_by(bug: Bug, mode: Mode, seeds: u64) -> Option<(&'static str, u64)> {
 
 #[test]
 fn no_row_is_lost_in_chaos() {
+    // Every other one of these worlds has a ledger.
     hold(CHAOS, 100);
 }
 
@@ -91,6 +92,7 @@ fn shows(bug: Bug) -> Option<(Mode, &'static [&'static str])> {
         | Bug::TooLargeCountedAsTaken
         | Bug::LagFailureCountedAsDone
         | Bug::LagDropped => Some((Mode::Chaos, &["I1"])),
+        Bug::SegmentNotKept | Bug::HeadDropped => Some((Mode::Chaos, &["F6"])),
         Bug::IdsPerProcess => Some((Mode::Chaos, &["I12"])),
         Bug::LeaseExpiryIgnored | Bug::UnknownTrusted => None,
     }

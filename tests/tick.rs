@@ -4,8 +4,12 @@
 
 #[path = "tick/columns.rs"]
 mod columns;
+#[path = "tick/counters.rs"]
+mod counters;
 #[path = "tick/late.rs"]
 mod late;
+#[path = "tick/ledger.rs"]
+mod ledger;
 #[path = "tick/orders.rs"]
 mod orders;
 #[path = "tick/poison.rs"]

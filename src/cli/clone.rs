@@ -17,7 +17,8 @@ use crate::tick::operate::{Found, Operated};
 ///
 /// Makes the state document of the new one, with its own lease. For a second receiver that shall not begin at the beginning, or for a poller under a new name.
 /// One of the two must be in the app. The original is not touched. Events of the new poller have
-/// other ids than those of the original, because its name is part of them.
+/// other ids than those of the original, because its name is part of them; `"events_as": "NAME"` in its
+/// poller block keeps them, for receivers that shall know the events again.
 #[derive(Debug, Args)]
 pub(super) struct Clone {
     #[command(flatten)]
@@ -59,6 +60,13 @@ impl Clone {
                 copy.name
             ));
         }
+        notes.push(match copy.events_as == original.events_as {
+            true => "its events have the same ids as those of the original".to_owned(),
+            false => format!(
+                "its events have other ids than those of the original; \"events_as\": {:?} in its poller block keeps them",
+                original.events_as
+            ),
+        });
         let document = clone_as(from, &copy.name, source.as_ref(), &by, SystemClock.now());
         let plan = Plan {
             what: "clone",
@@ -121,6 +129,7 @@ fn renamed(opened: &Opened, poller: Option<Poller>, name: &str) -> Result<Poller
     poller.state_key = StoreKey::state(opened.app_name(), name).map_err(bad)?;
     poller.birth_marker = StoreKey::birth_marker(opened.app_name(), name).map_err(bad)?;
     poller.name = name.to_owned();
+    poller.events_as = name.to_owned();
     Ok(poller)
 }
 

@@ -1,6 +1,6 @@
 //! `dbtick reset`: to the beginning, to the checkpoint of a file, to a cursor and key.
 
-mod place;
+pub(super) mod place;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -25,6 +25,7 @@ use super::fault::{Faults, Place};
 use super::relay::Relays;
 use super::settings::{SettingError, Settings};
 use super::{Poller, Rows, human, raw};
+use crate::model::ledger::LedgerMode;
 
 /// Nothing that a poller waits for is longer; far beyond it, adding to a time would overflow.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -54,15 +55,21 @@ pub(super) fn poller(
 ) -> Option<Poller> {
     let raw::Poller {
         name: _,
+        events_as,
         source,
         batch,
         deliver,
         commit,
         poison,
+        ledger,
         lease,
         state,
         warnings,
     } = raw;
+    let events_as = match (&events_as, &name) {
+        (Some(written), _) => reader.name_at(&at.key("events_as"), written),
+        (None, name) => name.clone(),
+    };
     let source = source::source(reader, &at.key("source"), source);
     let batch = reader.batch(&at.key("batch"), batch.unwrap_or_default());
     let deliver = sinks::sinks(reader, &at.key("deliver"), deliver);
@@ -80,12 +87,17 @@ pub(super) fn poller(
     let (poison, poison_queue) = poison?;
     Some(Poller {
         name: name?,
+        events_as: events_as?,
         source: source?,
         batch: batch?,
         deliver: deliver?,
         commit: commit?,
         poison,
         poison_queue,
+        ledger: match ledger {
+            None | Some(raw::Ledger::Off) => LedgerMode::Off,
+            Some(raw::Ledger::Full) => LedgerMode::Full,
+        },
         lease: lease?,
         state: state?,
         warnings,
@@ -100,8 +112,11 @@ impl Reader<'_> {
         written: Option<&str>,
         fallback: &str,
     ) -> Option<String> {
-        let at = at.key("name");
-        let name = self.text(&at, written.unwrap_or(fallback))?.to_lowercase();
+        self.name_at(&at.key("name"), written.unwrap_or(fallback))
+    }
+
+    fn name_at(&mut self, at: &Place, written: &str) -> Option<String> {
+        let name = self.text(at, written)?.to_lowercase();
         let mut bytes = name.bytes();
         let first = bytes
             .next()
@@ -113,8 +128,8 @@ impl Reader<'_> {
             return Some(name);
         }
         self.faults.add(
-            &at,
-            format!("is not a name: {}", written.unwrap_or(fallback)),
+            at,
+            format!("is not a name: {written}"),
             "use 1 to 63 letters, digits, - and _, beginning with a letter or a digit",
         );
         None

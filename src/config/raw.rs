@@ -65,6 +65,9 @@ pub(super) struct Binding {
 pub(super) struct Poller {
     /// Unique in the app; the name of the function's directory unless told.
     pub(super) name: Option<String>,
+    /// The name in events, which their ids are made for; `name` unless told. For a poller that goes on
+    /// where another one stood, so that its receivers know the events again.
+    pub(super) events_as: Option<String>,
     /// Where the rows come from: connection, table or query, cursor and key.
     pub(super) source: Source,
     pub(super) batch: Option<Batch>,
@@ -74,10 +77,21 @@ pub(super) struct Poller {
     /// Whose acknowledgement moves the checkpoint; `required` unless told.
     pub(super) commit: Option<Commit>,
     pub(super) poison: Option<Poison>,
+    /// Whether each delivered event is written down beside the state; `off` unless told.
+    pub(super) ledger: Option<Ledger>,
     pub(super) lease: Option<Lease>,
     pub(super) state: Option<State>,
     /// Who is told when stuck work is resolved by hand: one JSON object for each, not a batch.
     pub(super) warnings: Option<Webhook>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Ledger {
+    /// Not at all.
+    Off,
+    /// Each one, with its receivers and the time, before its batch is committed.
+    Full,
 }
 
 /// Where the rows come from.

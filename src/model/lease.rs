@@ -27,6 +27,12 @@ impl FencingToken {
         Self(self.0.max(floor))
     }
 
+    /// Less than this one; what was sent under it is over.
+    #[must_use]
+    pub fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
     #[must_use]
     pub fn get(self) -> u64 {
         self.0

@@ -168,6 +168,17 @@ impl PageWriter {
         }
     }
 
+    /// An empty one like it.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self {
+            page: Page::default(),
+            seed: self.seed.clone(),
+            max_rows: self.max_rows,
+            max_bytes: self.max_bytes,
+        }
+    }
+
     #[must_use]
     pub fn max_rows(&self) -> usize {
         self.max_rows

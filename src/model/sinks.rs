@@ -39,6 +39,8 @@ pub struct SinkState {
     pub rows: u64,
     /// How many these were when one was set aside; of the last thousand only.
     pub set_aside: Vec<u64>,
+    /// What was sent to it and comes again.
+    pub again: Option<Again>,
 }
 
 /// Why an event could not be delivered, counted until that very event is acknowledged or set aside: a
@@ -97,6 +99,17 @@ pub struct SinkNews {
     /// Taken, or set aside.
     pub rows: u64,
     pub set_aside: u32,
+    /// Of the rows that were sent, those that it may have got before.
+    pub resent: u64,
+    pub again: Option<Again>,
+}
+
+/// Rows that were sent to a sink and not committed, so that they come again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Again {
+    pub first: String,
+    /// With those behind the first one.
+    pub rows: u64,
 }
 
 /// Configured and recorded names differ.
@@ -148,6 +161,8 @@ pub(super) fn note(known: &mut Sinks, news: &News) {
             limit,
             rows,
             set_aside,
+            resent: _,
+            again,
         } = news;
         let state = known.entry(name.clone()).or_default();
         state.failure.clone_from(failure);
@@ -157,7 +172,8 @@ pub(super) fn note(known: &mut Sinks, news: &News) {
         if limit.is_some() {
             state.limit = *limit;
         }
-        state.rows += rows;
+        state.rows = state.rows.saturating_add(*rows);
+        state.again.clone_from(again);
         let rows = state.rows;
         let again = std::iter::repeat_n(rows, *set_aside as usize);
         state.set_aside.extend(again);
@@ -170,6 +186,7 @@ pub(super) fn note(known: &mut Sinks, news: &News) {
 pub(super) fn begin_at(known: &mut Sinks, place: Option<&Position>) {
     for state in known.values_mut() {
         state.failure = None;
+        state.again = None;
         let behind = |lag: &Lag| lag.position.as_ref().map(|mark| &mark.position) < place;
         state.lag = state.lag.take().filter(behind);
     }
@@ -253,6 +270,23 @@ impl SinkState {
         limit.map(|limit| limit.bytes)
     }
 
+    /// Which of these events it may have got before, as far as that is known.
+    #[must_use]
+    pub fn sent_before(&self, ids: &[EventId]) -> Vec<bool> {
+        let mut sent = vec![false; ids.len()];
+        if let Some(again) = &self.again
+            && let Some(first) = EventId::parse(&again.first)
+            && let Some(at) = ids.iter().position(|id| *id == first)
+        {
+            let rows = usize::try_from(again.rows).unwrap_or(usize::MAX);
+            sent.iter_mut()
+                .skip(at)
+                .take(rows)
+                .for_each(|sent| *sent = true);
+        }
+        sent
+    }
+
     #[must_use]
     pub fn not_before(&self) -> Option<Timestamp> {
         self.failure.as_ref().and_then(|failure| failure.not_before)
@@ -267,6 +301,18 @@ impl SinkState {
         failure
             .not_before
             .max(Some(failure.last_at + to_delta(pause)))
+    }
+}
+
+impl Again {
+    /// Those of a batch that were sent and come again.
+    #[must_use]
+    pub fn of(ids: &[EventId], comes_again: impl Fn(usize) -> bool) -> Option<Self> {
+        let mut again = (0..ids.len()).filter(|at| comes_again(*at));
+        Some(Self {
+            first: ids[again.next()?].to_string(),
+            rows: 1 + again.count() as u64,
+        })
     }
 }
 

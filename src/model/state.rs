@@ -11,10 +11,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::counters::Counters;
 use super::definition::SourceDefinition;
 use super::history::HistoryEntry;
 use super::late::Late;
 use super::lease::{Lease, WriteMark};
+use super::ledger::Ledger;
 use super::page::EventId;
 use super::position::{CursorKind, Position};
 use super::pulse::Beat;
@@ -42,6 +44,8 @@ pub struct StateDocument {
     pub delivered: BTreeMap<EventId, Position>,
     pub late: Late,
     pub sinks: Sinks,
+    /// `None`: what was delivered was never written down.
+    pub ledger: Option<Ledger>,
     pub status: Status,
     pub counters: Counters,
     /// `None`: the last tick that looked found its source in order.
@@ -88,17 +92,6 @@ pub enum Status {
     Active,
     Paused,
     Failed,
-}
-
-/// Metrics are computed from documents, since timers and status pages run on other instances.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Counters {
-    pub batches: u64,
-    pub rows: u64,
-    pub failed_ticks: u64,
-    /// Rows set aside because a sink does not take them; what became of them is not counted here.
-    pub quarantined: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,6 +143,7 @@ impl StateDocument {
             delivered: BTreeMap::new(),
             late: Late::default(),
             sinks: Sinks::new(),
+            ledger: None,
             status: Status::Active,
             counters: Counters::default(),
             trouble: None,

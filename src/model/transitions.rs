@@ -6,16 +6,18 @@
 
 pub mod orders;
 mod receivers;
-mod remembering;
 mod reports;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::counters::{Cost, Writes};
 use super::definition::SourceIdentity;
 use super::late::Late;
 use super::lease::{AgeEvidence, Held, WriteMark, to_delta};
+use super::ledger::Ledger;
 use super::page::EventId;
 use super::position::Position;
 use super::pulse;
@@ -28,9 +30,9 @@ use crate::clock::Timestamp;
 pub use orders::{Operator, Order};
 pub use receivers::CatchUp;
 
-use receivers::{catch_up, note};
-use remembering::remember;
+use receivers::{catch_up, note, write_down};
 use reports::report;
+use versions::remember;
 
 #[derive(Debug, Clone)]
 pub enum Action {
@@ -39,6 +41,8 @@ pub enum Action {
     Hold {
         mark: WriteMark,
         step: Step,
+        /// Before this one, and not written down yet.
+        writes: Writes,
     },
     /// Something an idle tick does without holding anything.
     Settle(Settlement),
@@ -85,6 +89,11 @@ pub enum Step {
     },
     /// A sink that is behind has taken rows below the checkpoint.
     CatchUp(CatchUp),
+    /// Rows were sent again that the checkpoint had passed: the ledger has them.
+    Record {
+        ledger: Ledger,
+        ttl: Duration,
+    },
     Release,
 }
 
@@ -106,6 +115,7 @@ pub struct Advance {
     pub delivered: BTreeMap<EventId, Position>,
     pub batch_id: String,
     pub rows: u64,
+    pub cost: Cost,
     /// The columns that were read; `None` leaves what is recorded.
     pub schema: Option<Arc<Schema>>,
     /// The server that was read; `None` leaves what is recorded.
@@ -115,6 +125,8 @@ pub struct Advance {
     /// Everything that was delivered above the checkpoint is in the segments of `late`.
     pub shelved: bool,
     pub news: News,
+    /// With the segment that tells of this batch; `None`: nobody wrote one.
+    pub ledger: Option<Ledger>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,7 +183,7 @@ pub fn apply(
 ) -> Result<Applied, Refusal> {
     match action {
         Action::Claim(claim) => apply_claim(document, claim, now),
-        Action::Hold { mark, step } => apply_step(document, mark, step, now),
+        Action::Hold { mark, step, writes } => apply_step(document, mark, step, writes, now),
         Action::Settle(settlement) => settle(document, settlement, now),
         Action::Report(trouble) => report(document, trouble.as_ref()),
         Action::Operate { by, order } => orders::apply(document, by, order, now),
@@ -292,6 +304,7 @@ fn apply_step(
     document: &StateDocument,
     mark: &WriteMark,
     step: &Step,
+    writes: &Writes,
     now: Timestamp,
 ) -> Result<Applied, Refusal> {
     match fate_of(mark, document) {
@@ -308,6 +321,7 @@ fn apply_step(
     }
     let mut next = document.clone();
     next.holder = Some(mark.clone());
+    next.counters.wrote(writes);
     match step {
         Step::Heartbeat { ttl } => renew(&mut next, *ttl, now),
         Step::Commit { advance, then } => {
@@ -323,12 +337,16 @@ fn apply_step(
             if let Some(late) = late {
                 next.late = late.clone();
             }
-            next.counters.failed_ticks += 1;
+            next.counters.failed_tick();
             go_on(&mut next, *then, now);
         }
         Step::CatchUp(step) => {
             catch_up(&mut next, step, now);
             renew(&mut next, step.ttl, now);
+        }
+        Step::Record { ledger, ttl } => {
+            next.ledger = Some(ledger.clone());
+            renew(&mut next, *ttl, now);
         }
         Step::Release => next.lease.held = None,
     }
@@ -361,12 +379,12 @@ fn commit(
     next.checkpoint
         .metadata
         .insert("row_count".to_owned(), advance.rows.into());
-    next.counters.batches += 1;
-    next.counters.rows += advance.rows;
+    next.counters.committed(advance.rows, &advance.cost);
     note(next, &advance.news, now);
     let last = advance.to.as_ref().map(|to| &to.position);
     let last = last.max(advance.delivered.values().max());
     pulse::beat(&mut next.pulse, advance.rows, last, now);
+    write_down(next, advance.ledger.as_ref());
     if let Some(schema) = &advance.schema {
         next.schema = Some(Arc::clone(schema));
     }

@@ -10,9 +10,10 @@ use super::health::{self, Evidence, Health, Phase, State};
 use super::view::{
     AuditView, BeatView, BehindView, CheckpointView, ColumnView, CountersView, FailureView,
     HistoryView, LagBasis, LagView, LateView, LeaseView, PollerDetail, PollerView, QuarantineView,
-    ReviewedView, SinkView, SourceView, TroubleView,
+    ReviewedView, SinkView, SourceView, TimingView, TroubleView,
 };
 use crate::clock::Timestamp;
+use crate::model::counters::Timing;
 use crate::model::halt::Halt;
 use crate::model::history::HistoryEntry;
 use crate::model::late::Witness;
@@ -340,6 +341,12 @@ fn counters(document: &StateDocument) -> CountersView {
         rows: counters.rows,
         failed_ticks: counters.failed_ticks,
         quarantined: counters.quarantined,
+        bytes: counters.bytes,
+        resent: counters.resent,
+        failed_commits: counters.failed_commits,
+        read: timing(counters.read),
+        deliver: timing(counters.deliver),
+        commit: timing(counters.commit),
     }
 }
 
@@ -351,6 +358,10 @@ fn reviewed((kind, review): (&String, &Review)) -> ReviewedView {
         who: review.who.clone(),
         why: review.why.clone(),
     }
+}
+
+fn timing(Timing { count, us }: Timing) -> TimingView {
+    TimingView { count, us }
 }
 
 fn beat(beat: &Beat) -> BeatView {

@@ -191,6 +191,25 @@ pub struct CountersView {
     pub rows: u64,
     pub failed_ticks: u64,
     pub quarantined: u64,
+    /// Of the committed batches.
+    pub bytes: u64,
+    /// Rows that were sent again to a receiver that may have them.
+    pub resent: u64,
+    /// Writes of a lease holder that did not succeed, or whose answer was lost.
+    pub failed_commits: u64,
+    /// Of the committed batches.
+    pub read: TimingView,
+    /// Of the committed batches.
+    pub deliver: TimingView,
+    /// Of lease holders: claims, commits, heartbeats.
+    pub commit: TimingView,
+}
+
+/// How often, and for how many microseconds in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TimingView {
+    pub count: u64,
+    pub us: u64,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]

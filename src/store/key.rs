@@ -47,12 +47,37 @@ impl StoreKey {
         Self::new(format!("late/{path}/{name}"))
     }
 
-    /// Below this are the rows that sinks of the poller never took.
+    /// Below this are the segments of the poller's ledger.
     #[must_use]
-    pub fn quarantine(&self) -> String {
+    pub fn ledger(&self) -> String {
         let path = self.0.strip_prefix("state/").unwrap_or(&self.0);
         let path = path.strip_suffix(".json").unwrap_or(path);
-        format!("quarantine/{path}/")
+        format!("ledger/{path}/")
+    }
+
+    /// Below this are the backfills of the poller whose document this is, each with a plan and a document
+    /// for each of its ranges.
+    #[must_use]
+    pub fn backfills(&self) -> String {
+        format!("backfill/{}/", self.poller())
+    }
+
+    /// `app/poller`, also of a document of one of its backfills.
+    fn poller(&self) -> String {
+        match self.0.strip_prefix("backfill/") {
+            Some(path) => path.split('/').take(2).collect::<Vec<_>>().join("/"),
+            None => {
+                let path = self.0.strip_prefix("state/").unwrap_or(&self.0);
+                path.strip_suffix(".json").unwrap_or(path).to_owned()
+            }
+        }
+    }
+
+    /// Below this are the rows that sinks of the poller never took, whether they came by itself or by a
+    /// backfill.
+    #[must_use]
+    pub fn quarantine(&self) -> String {
+        format!("quarantine/{}/", self.poller())
     }
 
     #[must_use]
@@ -87,5 +112,15 @@ mod tests {
             assert!(StoreKey::new(path).is_err(), "{path:?}");
         }
         assert!(StoreKey::new("state/my-app_1/orders.json").is_ok());
+    }
+
+    #[test]
+    fn what_a_backfill_sets_aside_is_where_its_poller_has_it() {
+        let live = StoreKey::state("shop", "orders").unwrap();
+        let range = StoreKey::new(format!("{}spring/range-01.json", live.backfills())).unwrap();
+        assert_eq!(range.as_str(), "backfill/shop/orders/spring/range-01.json");
+        assert_eq!(range.quarantine(), live.quarantine());
+        assert_eq!(range.backfills(), live.backfills());
+        assert_ne!(range.ledger(), live.ledger());
     }
 }

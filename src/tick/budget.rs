@@ -31,6 +31,16 @@ impl Budget {
         }
     }
 
+    /// For somebody who begins another tick after this one, and whom nobody kills.
+    #[must_use]
+    pub fn step(at: Instant, step: Duration) -> Self {
+        Self {
+            stop_at: at + step,
+            abandon_at: at + UNLIMITED,
+            stop: Stop::never(),
+        }
+    }
+
     /// Spent as well once somebody wishes to stop.
     #[must_use]
     pub fn or_until(self, stop: Stop) -> Self {

@@ -15,6 +15,7 @@ use super::deliver::{Settled, settle};
 use super::drain::{all_but, first_of_its_place};
 use super::hand_over::{Dispatch, hand_over};
 use super::keeper::Lease;
+use super::ledger::{Recording, record};
 use super::memory::Memory;
 use super::reading::{read_page, refuse_another_order, refuse_another_server};
 use super::report::{Outcome, TickError};
@@ -159,8 +160,9 @@ impl Chase<'_> {
             false => last.map(|last| CursorMark::new(last, &self.poller.key_columns)),
         };
         if page.is_empty() {
-            self.write(to, BTreeMap::new(), false, News::default())
-                .await;
+            let nothing = Recording::of(self.poller);
+            self.write(to, BTreeMap::new(), false, News::default(), nothing)
+                .await?;
             return Ok(Goes::On);
         }
         let settled = self.send(&page, &types).await;
@@ -173,7 +175,10 @@ impl Chase<'_> {
             }),
         };
         let news = self.told(Some(settled.news.clone()));
-        self.write(to, taken(&settled, &page), false, news).await;
+        let mut recording = Recording::of(self.poller);
+        recording.add(self.name(), &page, &settled.handed);
+        let has = taken(&settled, &page);
+        self.write(to, has, false, news, recording).await?;
         self.clean_up(&settled, &page, had).await;
         Ok(match first {
             None => Goes::On,
@@ -194,10 +199,11 @@ impl Chase<'_> {
         let mut after = low;
         // Written with the rows that it is about: nothing of it counts before that.
         let mut learned: Option<SinkNews> = None;
+        let mut recording = Recording::of(self.poller);
         while after < top {
             if self.call.budget.is_spent(self.poller.clock.monotonic()) {
-                self.write(None, has, false, self.told(learned)).await;
-                return Ok(());
+                let news = self.told(learned);
+                return self.write(None, has, false, news, recording).await;
             }
             let (mut page, types, end) = self.read(after.as_ref()).await?;
             let cut = page.cut(|place| Some(place) <= top.as_ref());
@@ -206,16 +212,18 @@ impl Chase<'_> {
             if !page.is_empty() {
                 let settled = self.send(&page, &types).await;
                 has.extend(taken(&settled, &page));
+                recording.add(self.name(), &page, &settled.handed);
                 let before = learned.unwrap_or_default();
                 learned = Some(SinkNews {
                     rows: before.rows + settled.news.rows,
                     set_aside: before.set_aside + settled.news.set_aside,
+                    resent: before.resent + settled.news.resent,
                     limit: settled.news.limit.or(before.limit),
                     ..settled.news.clone()
                 });
                 if first_pending(&settled, &page).is_some() {
-                    self.write(None, has, false, self.told(learned)).await;
-                    return Ok(());
+                    let news = self.told(learned);
+                    return self.write(None, has, false, news, recording).await;
                 }
                 self.clean_up(&settled, &page, Vec::new()).await;
             }
@@ -225,8 +233,9 @@ impl Chase<'_> {
             }
         }
         let all_is_well = Some(learned.unwrap_or_default());
-        self.write(None, BTreeMap::new(), true, self.told(all_is_well))
-            .await;
+        let news = self.told(all_is_well);
+        self.write(None, BTreeMap::new(), true, news, recording)
+            .await?;
         let sink = self.name();
         tracing::info!(poller = %self.poller.name, sink, "it has caught up");
         Ok(())
@@ -255,14 +264,16 @@ impl Chase<'_> {
             .as_ref()
             .filter(|failure| failure.concerns(&ids));
         let batch = Batch::assemble(
-            &self.poller.name,
+            &self.poller.events_as,
             types,
             page,
             dispatch.fences.next(),
             before.map_or(0, |failure| failure.attempts) + 1,
             self.call.trace.clone(),
         );
-        let handed = hand_over(dispatch, self.outlet.sink.as_ref(), &state, &batch).await;
+        let sink = self.outlet.sink.as_ref();
+        let sent_before = state.sent_before(&batch.event_ids);
+        let handed = hand_over(dispatch, sink, &state, &batch, sent_before).await;
         settle(
             dispatch,
             self.name(),
@@ -287,16 +298,20 @@ impl Chase<'_> {
         delivered: BTreeMap<EventId, Position>,
         arrived: bool,
         news: News,
-    ) {
+        recording: Recording,
+    ) -> Result<(), TickError> {
+        let ledger = record(self.poller, &self.document, None, recording, self.progress).await?;
         let step = CatchUp {
             sink: self.name().to_owned(),
             to,
             delivered,
             arrived,
             news,
+            ledger,
             ttl: self.poller.lease.ttl,
         };
         self.document = self.lease.catch_up(step).await;
+        Ok(())
     }
 
     /// An outbox waits for the slowest. `had`: what the sink has got before.

@@ -9,13 +9,15 @@ use futures_util::future::join_all;
 
 use super::hand_over::{Dispatch, Fate, Handed, hand_over};
 use super::keeper::Receipt;
+use super::ledger::Recording;
 use super::quarantine::keep;
+use crate::model::counters::Cost;
 use crate::model::envelope::Batch;
 use crate::model::page::Page;
 use crate::model::policy::CommitPolicy;
 use crate::model::position::Scalar;
 use crate::model::quarantine::Case;
-use crate::model::sinks::{Failure, Lag, News, SinkNews};
+use crate::model::sinks::{Again, Failure, Lag, News, SinkNews};
 use crate::model::state::{CursorMark, StateDocument};
 use crate::sink::{DeliveryFailure, FailureKind, Outlet};
 
@@ -37,6 +39,8 @@ pub(super) struct Delivered {
     /// Done, because it was set aside: it stays where it is in an outbox.
     pub(super) aside: BTreeSet<usize>,
     pub(super) news: News,
+    /// For the ledger.
+    pub(super) recording: Recording,
     /// Why some events are not done.
     pub(super) blocked: Option<NotDelivered>,
 }
@@ -48,6 +52,8 @@ pub(super) async fn deliver(
     page: &Page,
     batch: &Batch,
 ) -> Result<Delivered, Delivered> {
+    let clock = &dispatch.poller.clock;
+    let began = clock.monotonic();
     let asked = ask_all(dispatch, document, batch).await;
     let mut round = Round {
         dispatch,
@@ -76,17 +82,36 @@ pub(super) async fn deliver(
         .iter()
         .flat_map(|(_, settled)| settled.aside.clone());
     let aside = aside.collect();
+    let cost = Cost {
+        bytes: bytes(batch, &done),
+        deliver: clock.monotonic() - began,
+        ..Cost::default()
+    };
     let delivered = Delivered {
-        receipt: (rows > 0).then(|| Receipt::new(batch.id.to_string(), rows)),
+        receipt: (rows > 0).then(|| Receipt::new(batch.id.to_string(), rows, cost)),
         done,
         aside,
         news,
+        recording: round.recording(),
         blocked,
     };
     match delivered.blocked {
         None => Ok(delivered),
         Some(_) => Err(delivered),
     }
+}
+
+/// Of a batch that is not done as a whole, those of the events that are.
+fn bytes(batch: &Batch, done: &[bool]) -> u64 {
+    let bytes = match done.contains(&false) {
+        false => batch.body.len(),
+        true => {
+            let events = batch.events_json().zip(done);
+            let done = events.filter(|(_, done)| **done);
+            done.map(|(event, _)| event.len()).sum()
+        }
+    };
+    bytes as u64
 }
 
 /// What each live sink has done; those that are behind are not asked.
@@ -138,8 +163,10 @@ async fn ask<'a>(
     };
     let asked = outlets.into_iter().map(async |outlet| {
         let state = document.sink(outlet.sink.name());
-        let handed = hand_over(dispatch, outlet.sink.as_ref(), &state, some).await;
-        (outlet, handed.spread(events, batch.len()))
+        let before = state.sent_before(&batch.event_ids);
+        let of_these = events.iter().map(|at| before[*at]).collect();
+        let handed = hand_over(dispatch, outlet.sink.as_ref(), &state, some, of_these).await;
+        (outlet, handed.spread(events, before))
     });
     join_all(asked).await
 }
@@ -197,6 +224,10 @@ pub(super) async fn settle(
             .filter(|fate| **fate != Fate::Pending)
             .count() as u64,
         set_aside: u32::try_from(aside.len()).unwrap_or(u32::MAX),
+        resent: handed.repeats,
+        again: Again::of(&batch.event_ids, |at| {
+            handed.sent[at] && handed.is_pending(at)
+        }),
     };
     Settled {
         handed,
@@ -253,6 +284,15 @@ impl Round<'_> {
         (0..self.batch.len()).map(done).collect()
     }
 
+    /// Also of events that come again: a sink that falls behind now does not get them then.
+    fn recording(&self) -> Recording {
+        let mut recording = Recording::of(self.dispatch.poller);
+        for (outlet, settled) in &self.asked {
+            recording.add(outlet.sink.name(), self.page, &settled.handed);
+        }
+        recording
+    }
+
     fn news(&self, done: &[bool]) -> News {
         let mut news = News {
             gone: self.gone(),
@@ -264,7 +304,16 @@ impl Round<'_> {
             let passed = settled.aside.iter().filter(|at| done[**at]).count();
             let left_out = (0..done.len()).any(|at| done[at] && handed.is_pending(at));
             let failure = settled.news.failure.clone();
+            // What a sink that falls behind has taken does not come to it again.
+            let comes_again = |at: usize| match left_out {
+                true => handed.is_pending(at),
+                false => !done[at],
+            };
+            let again = Again::of(&self.batch.event_ids, |at| {
+                handed.sent[at] && comes_again(at)
+            });
             let sink = SinkNews {
+                again,
                 failure: failure.or_else(|| self.not_over(outlet, done)),
                 falls_behind: left_out.then(|| self.lag(handed)),
                 set_aside: u32::try_from(passed).unwrap_or(u32::MAX),

@@ -13,6 +13,7 @@ use super::clean_up::clean_up;
 use super::deliver::{Delivered, NotDelivered, deliver};
 use super::hand_over::Dispatch;
 use super::keeper::{Keeper, Lease};
+use super::ledger::record;
 use super::memory::{self, Memory};
 use super::report::{Behind, Outcome, TickError};
 use super::settling::{Again, Remembering, look_again, proven, what_is_awaited, what_to_remember};
@@ -67,12 +68,12 @@ pub(super) async fn drain(
             } = &mut work;
             let dispatch = Dispatch::of(poller, call, &lease, &document);
             let batch = encode(dispatch, &document, unsent, call);
-            let read_ahead = async {
+            let read_next = async {
                 let next = read_after(poller, &document, sweep, memory, unsent, budget);
                 Ok(next.await)
             };
             let delivery = deliver(dispatch, &document, &unsent.page, &batch);
-            let (delivered, next) = match try_join(delivery, read_ahead).await {
+            let (delivered, next) = match both(poller, delivery, read_next).await {
                 Ok(both) => both,
                 Err(part) => {
                     let blocked = Blocked { batch, part };
@@ -103,15 +104,20 @@ pub(super) async fn drain(
                 receipt,
                 news,
                 aside,
+                recording,
                 ..
             } = delivered;
             let Some(receipt) = receipt else {
                 unreachable!("a delivery that is not blocked has a receipt");
             };
-            document = lease.commit(receipt, moved, seen, news, then).await;
+            let receipt = receipt.was_read_in(unsent.took);
+            let bytes = receipt.bytes();
+            let written = record(poller, &document, Some(&batch), recording, progress).await;
+            let ledger = or_release(&lease, written).await?;
+            document = lease.commit(receipt, moved, seen, news, ledger, then).await;
             progress.schema_changes.extend(changes);
             progress.tally.quarantined += aside.len() as u64;
-            progress.committed(&document, sweep, &batch, batch.len());
+            progress.committed(&document, sweep, batch.len(), bytes);
             if poller.source.cleans_up() && !document.is_anybody_behind() {
                 let cleaned = all_but(&unsent.page, &aside);
                 progress.tally.left_behind += clean_up(poller, cleaned, budget).await;
@@ -159,6 +165,19 @@ pub(super) async fn drain(
     result?
 }
 
+/// The next page is read while this one is delivered. Beside a live poller it is not, before it is its
+/// turn: rows may change while others are sent.
+async fn both<D, N, E>(
+    poller: &Poller,
+    delivery: impl Future<Output = Result<D, E>>,
+    read_next: impl Future<Output = Result<N, E>>,
+) -> Result<(D, N), E> {
+    match poller.beside {
+        None => try_join(delivery, read_next).await,
+        Some(_) => Ok((delivery.await?, read_next.await?)),
+    }
+}
+
 /// A batch that did not go out whole.
 struct Blocked {
     batch: Batch,
@@ -185,6 +204,7 @@ async fn stop_at(
         done,
         aside,
         news,
+        recording,
         blocked,
     } = part;
     let paused = news.gone.is_some();
@@ -207,9 +227,16 @@ async fn stop_at(
             Err(error) => return error,
         };
         let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
-        let document = lease.commit(receipt, moved, seen, news, then).await;
+        let receipt = receipt.was_read_in(unsent.took);
+        let bytes = receipt.bytes();
+        let written = record(poller, document, Some(&batch), recording, progress).await;
+        let ledger = match or_release(lease, written).await {
+            Ok(ledger) => ledger,
+            Err(error) => return error,
+        };
+        let document = lease.commit(receipt, moved, seen, news, ledger, then).await;
         progress.tally.quarantined += aside.len() as u64;
-        progress.committed(&document, &sweep, &batch, taken().count());
+        progress.committed(&document, &sweep, taken().count(), bytes);
         if poller.source.cleans_up() && !document.is_anybody_behind() {
             let pending = done.iter().enumerate().filter(|(_, done)| !**done);
             let stay = pending.map(|(at, _)| at).chain(aside).collect();
@@ -347,7 +374,7 @@ fn encode(dispatch: Dispatch<'_>, document: &StateDocument, unsent: &Unsent, cal
         .map(|failure| failure.attempts)
         .max();
     Batch::assemble(
-        &dispatch.poller.name,
+        &dispatch.poller.events_as,
         &unsent.types,
         &unsent.page,
         dispatch.fences.next(),

@@ -42,6 +42,10 @@ pub(super) struct Handed {
     pub(super) limit: Option<SizeLimit>,
     /// Sent again after others of the batch were taken.
     pub(super) resent: Vec<usize>,
+    /// Of each event, whether the sink may have got it, now or before.
+    pub(super) sent: Vec<bool>,
+    /// How many rows were sent that it may have got before.
+    pub(super) repeats: u64,
     named: Vec<EventId>,
     /// The receiver has said that it does not take it.
     rejected: bool,
@@ -86,14 +90,16 @@ impl Handed {
         !self.fates.contains(&Fate::Pending)
     }
 
-    /// It was about these events of a batch of so many: the others are pending.
-    pub(super) fn spread(mut self, events: &[usize], all: usize) -> Self {
-        if events.len() < all {
-            let mut fates = vec![Fate::Pending; all];
-            for (fate, at) in self.fates.into_iter().zip(events) {
+    /// It was about these events of a batch: the others are pending, and as often `sent` as before.
+    pub(super) fn spread(mut self, events: &[usize], mut sent: Vec<bool>) -> Self {
+        if events.len() < sent.len() {
+            let mut fates = vec![Fate::Pending; sent.len()];
+            for (at, (fate, now)) in events.iter().zip(self.fates.into_iter().zip(self.sent)) {
                 fates[*at] = fate;
+                sent[*at] = now;
             }
             self.fates = fates;
+            self.sent = sent;
         }
         self
     }
@@ -131,8 +137,9 @@ pub(super) async fn hand_over(
     sink: &dyn Sink,
     state: &SinkState,
     batch: &Batch,
+    sent_before: Vec<bool>,
 ) -> Handed {
-    let mut work = Work::new(dispatch, sink, state, batch);
+    let mut work = Work::new(dispatch, sink, state, batch, sent_before);
     work.send_all().await;
     if dispatch.poller.poison.then == Poisoned::Quarantine {
         work.judge_suspects().await;
@@ -156,6 +163,8 @@ struct Work<'a> {
     fates: Vec<Fate>,
     suspects: BTreeMap<usize, Suspect>,
     resent: Vec<usize>,
+    sent: Vec<bool>,
+    repeats: u64,
     /// It took a row after it had refused the last of those that were sent alone.
     took_since: bool,
     /// It took a row that it had got before.
@@ -191,6 +200,7 @@ impl<'a> Work<'a> {
         sink: &'a dyn Sink,
         state: &'a SinkState,
         batch: &'a Batch,
+        sent: Vec<bool>,
     ) -> Self {
         let poison = dispatch.poller.poison;
         let ids: BTreeSet<_> = batch.event_ids.iter().copied().collect();
@@ -206,6 +216,8 @@ impl<'a> Work<'a> {
             fates: vec![Fate::Pending; batch.len()],
             suspects: BTreeMap::new(),
             resent: Vec::new(),
+            sent,
+            repeats: 0,
             took_since: false,
             took_earlier: false,
             named: Vec::new(),
@@ -333,6 +345,10 @@ impl<'a> Work<'a> {
 
     /// Every attempt has a fence of its own; that of the batch is good for one.
     async fn send(&mut self, range: Range<usize>) -> Verdict {
+        for sent in &mut self.sent[range.clone()] {
+            self.repeats += u64::from(*sent);
+            *sent = true;
+        }
         let part;
         let batch = if range.len() == self.batch.len() && !self.sent_whole {
             self.sent_whole = true;
@@ -381,6 +397,8 @@ impl<'a> Work<'a> {
             failure,
             limit: self.limit,
             resent: self.resent,
+            sent: self.sent,
+            repeats: self.repeats,
             named,
             rejected: self.rejected,
             searched: self.isolating,

@@ -21,6 +21,7 @@ pub(super) use lease::{Fences, Lease, Moved, Receipt};
 use super::reading::{answered, load_document};
 use super::report::TickError;
 use super::{Poller, fingerprint_changed, sinks_changed};
+use crate::model::counters::Writes;
 use crate::model::late::Late;
 use crate::model::lease::{AgeEvidence, StoreClock, WriteMark};
 use crate::model::state::{CursorMark, StateDocument, Status};
@@ -61,6 +62,8 @@ pub(super) struct Keeper<'a> {
     deadline: Instant,
     next_heartbeat: Instant,
     writes: u64,
+    /// Not written down yet.
+    untold: Writes,
 }
 
 /// What to do when the document was changed by somebody else.
@@ -86,8 +89,9 @@ pub(super) async fn claim(poller: &Poller, standing: Standing) -> Result<Claimed
         deadline: now,
         next_heartbeat: now,
         writes: 0,
+        untold: Writes::default(),
     };
-    let action = |standing: &Standing| {
+    let action = |standing: &Standing, _| {
         Action::Claim(Claim {
             owner_id: poller.owner.clone(),
             nonce: nonce.clone(),
@@ -186,7 +190,11 @@ impl<'a> Keeper<'a> {
     {
         let (requests, mut inbox) = mpsc::channel(1);
         let result = {
-            let mut body = pin!(body(Lease::new(requests, self.mark.token)));
+            let mut body = pin!(body(Lease::new(
+                requests,
+                self.mark.token,
+                self.poller.beside.as_ref()
+            )));
             let kept = {
                 let mut keep = pin!(self.keep(&mut inbox));
                 tokio::select! {
@@ -243,9 +251,10 @@ impl<'a> Keeper<'a> {
         }
         self.mark.sequence += 1;
         let mark = self.mark.clone();
-        let action = move |_: &Standing| Action::Hold {
+        let action = move |_: &Standing, writes| Action::Hold {
             mark: mark.clone(),
             step: step.clone(),
+            writes,
         };
         let deadline = self.deadline;
         match timeout_at(deadline, self.write(action, Rival::Outlast)).await {
@@ -263,25 +272,30 @@ impl<'a> Keeper<'a> {
     /// Applies and writes until the document shows it, it is refused, or it cannot be done.
     async fn write(
         &mut self,
-        action: impl Fn(&Standing) -> Action,
+        action: impl Fn(&Standing, Writes) -> Action,
         rival: Rival,
     ) -> Result<(), TickError> {
         let first_sent = self.poller.clock.monotonic();
+        let mut told = Writes::default();
         let (mut races, mut troubles) = (0, 0);
         loop {
             let now = self.poller.clock.now();
-            let next = match apply(&self.standing.document, &action(&self.standing), now)? {
+            let change = action(&self.standing, self.untold);
+            let next = match apply(&self.standing.document, &change, now)? {
                 Applied::Changed(next) => *next,
                 Applied::Already => {
-                    self.renewed_at(first_sent);
+                    self.written(first_sent, &told);
                     return Ok(());
                 }
             };
+            if matches!(change, Action::Hold { .. }) {
+                told = self.untold;
+            }
             let trouble = match self.swap(&next).await {
                 Ok(Swap::Won(tag)) => {
                     self.standing.document = next;
                     self.standing.tag = Some(tag);
-                    self.renewed_at(first_sent);
+                    self.written(first_sent, &told);
                     return Ok(());
                 }
                 Ok(Swap::Lost) => {
@@ -336,7 +350,11 @@ impl<'a> Keeper<'a> {
     /// One conditional write.
     async fn swap(&mut self, next: &StateDocument) -> Result<Swap, StoreError> {
         self.writes += 1;
-        swap(self.poller, self.standing.tag.as_ref(), next).await
+        let swapped = swap(self.poller, self.standing.tag.as_ref(), next).await;
+        if !matches!(swapped, Ok(Swap::Won(_))) {
+            self.untold.failed += 1;
+        }
+        swapped
     }
 
     async fn read_again(&mut self) -> Result<(), TickError> {
@@ -375,6 +393,13 @@ impl<'a> Keeper<'a> {
             token: lease.token.get(),
         }
         .into()
+    }
+
+    /// `told` is in the document now; how long this write took will be with the next one.
+    fn written(&mut self, sent: Instant, told: &Writes) {
+        self.renewed_at(sent);
+        self.untold.forget(told);
+        self.untold.took.add(self.poller.clock.monotonic() - sent);
     }
 
     /// The lease counts from before the request was sent: the store may have applied it at once.

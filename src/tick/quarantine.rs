@@ -12,13 +12,16 @@ use tokio::time::timeout;
 
 use super::clean_up::clean_up;
 use super::keeper::{Claimed, Lease, claim};
+use super::ledger::{self, Recording};
 use super::memory::tried;
 use super::report::{Outcome, TickError};
 use super::{Poller, reason_to_stop};
 use crate::clock::Timestamp;
+use crate::model::ledger::{LedgerMode, Mark};
 use crate::model::page::PageWriter;
 use crate::model::position::Position;
 use crate::model::quarantine::Case;
+use crate::model::state::StateDocument;
 use crate::model::transitions::{Operator, Order};
 use crate::sink::{DeliveryFailure, FailureKind, QueueSink, Verdict};
 use crate::store::StoreKey;
@@ -131,7 +134,7 @@ pub(super) async fn keep(poller: &Poller, case: &Case) -> Result<(), NotKept> {
         event_id = %case.event_id,
         "a row is set aside, because {} does not take it: `dbtick quarantine show {} {}`",
         case.sink,
-        poller.name,
+        poller.configured_name(),
         case.event_id,
     );
     Ok(())
@@ -238,6 +241,7 @@ impl Poller {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|at| rows[*at].case.position().ok());
         let mut results = vec![Redriven::Failed("it was not tried".to_owned()); rows.len()];
+        let document = keeper.document().clone();
         let body = async |lease: Lease| {
             for at in order {
                 match self.send_again(&rows[at], how, &lease, budget).await {
@@ -248,6 +252,8 @@ impl Poller {
                     }
                 }
             }
+            self.write_down(rows.iter().zip(&results), &document, &lease)
+                .await;
             lease.release().await;
         };
         let held = keeper.hold(&mut 0, body).await;
@@ -260,6 +266,32 @@ impl Poller {
         }
         held?;
         Ok(results)
+    }
+
+    /// For the ledger; a row that cannot be written down stays recorded as set aside.
+    async fn write_down(
+        &self,
+        results: impl Iterator<Item = (&Kept, &Redriven)>,
+        document: &StateDocument,
+        lease: &Lease,
+    ) {
+        let mut recording = Recording::of(self);
+        for (kept, _) in results.filter(|(_, result)| **result == Redriven::Delivered) {
+            if let Some(id) = kept.case.id() {
+                recording.mark(&kept.case.sink, id, Mark::Taken);
+            }
+        }
+        if self.ledger == LedgerMode::Off || recording.is_empty() {
+            return;
+        }
+        match ledger::put(self, document, None, recording).await {
+            Ok(ledger) => drop(lease.record(ledger, self.lease.ttl).await),
+            Err(error) => tracing::warn!(
+                poller = %self.name,
+                "what was sent again is not in the ledger: {}",
+                error.story()
+            ),
+        }
     }
 
     async fn send_again(
@@ -283,7 +315,7 @@ impl Poller {
             return failed("its place in the source cannot be read".to_owned());
         };
         if !how.as_is {
-            let writer = PageWriter::new(&self.name, 2, usize::MAX);
+            let writer = PageWriter::new(&self.events_as, 2, usize::MAX);
             let found = self.source.find(&position, writer).await?;
             let same = found
                 .page

@@ -82,7 +82,7 @@ pub(super) async fn read_page(
 
 /// Gives events the ids by which receivers know them.
 fn event_writer(poller: &Poller, max_rows: usize, max_bytes: usize) -> PageWriter {
-    PageWriter::new(&poller.name, max_rows, max_bytes)
+    PageWriter::new(&poller.events_as, max_rows, max_bytes)
 }
 
 /// Where the table ends now, or where the rows below a cursor end.

@@ -2,6 +2,7 @@
 //! delivered before (B5). What may follow from it is decided in `model::late`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Poller;
 use super::budget::Budget;
@@ -31,6 +32,8 @@ pub(super) struct Unsent {
     pub(super) schema: Arc<Schema>,
     pub(super) server: Option<Arc<str>>,
     pub(super) held: Held,
+    /// Reading it.
+    pub(super) took: Duration,
 }
 
 /// Rows that are visible and stay where they are for now.
@@ -211,9 +214,26 @@ pub(super) async fn read_after(
     }
 }
 
-/// The next rows that were not delivered already. Where most of what is read was, more is read: rows
-/// that come again and again would otherwise be alone in their batch, with nobody behind them.
+/// The next rows that were not delivered already.
 pub(super) async fn read_behind(
+    poller: &Poller,
+    document: &StateDocument,
+    sweep: &Sweep,
+    memory: &Memory,
+    after: Option<&Position>,
+    budget: &Budget,
+) -> Result<Next, TickError> {
+    let began = poller.clock.monotonic();
+    let mut next = read_enough(poller, document, sweep, memory, after, budget).await?;
+    if let Next::Rows(unsent) = &mut next {
+        unsent.took = poller.clock.monotonic() - began;
+    }
+    Ok(next)
+}
+
+/// Where most of what is read was, more is read: rows
+/// that come again and again would otherwise be alone in their batch, with nobody behind them.
+async fn read_enough(
     poller: &Poller,
     document: &StateDocument,
     sweep: &Sweep,
@@ -269,6 +289,7 @@ pub(super) async fn read_behind(
                     schema,
                     server,
                     held,
+                    took: Duration::ZERO,
                 });
             }
             Some(unsent) => match unsent.page.append(page, max_rows, max_bytes) {

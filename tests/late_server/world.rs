@@ -20,6 +20,7 @@ use dbtick::config::{
 };
 use dbtick::model::envelope::Batch;
 use dbtick::model::late::{Sight, Witness};
+use dbtick::model::ledger::LedgerMode;
 use dbtick::model::page::PageWriter;
 use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::{Position, Scalar};
@@ -131,6 +132,7 @@ impl World {
     pub(crate) fn poller(&self, owner: &str) -> Poller {
         Poller {
             name: POLLER.to_owned(),
+            events_as: POLLER.to_owned(),
             fingerprint: fingerprint(&self.config),
             definition: definition(&self.config),
             owner: owner.to_owned(),
@@ -153,10 +155,12 @@ impl World {
             commit: CommitPolicy::default(),
             poison: PoisonPolicy::default(),
             poison_queue: None,
+            ledger: LedgerMode::Off,
             store: self.store.clone(),
             objects: self.objects.clone(),
             state_key: state_key(),
             birth_marker: StoreKey::birth_marker("shop", POLLER).unwrap(),
+            beside: None,
             clock: self.clock.clone(),
         }
     }

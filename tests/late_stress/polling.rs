@@ -11,6 +11,7 @@ use dbtick::config::{Batch as BatchLimits, LateCommits, LateMode, LeaseTimes, St
 use dbtick::config::{definition, fingerprint};
 use dbtick::model::envelope::Batch;
 use dbtick::model::late::Protected;
+use dbtick::model::ledger::LedgerMode;
 use dbtick::model::page::EventId;
 use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::Position;
@@ -118,6 +119,7 @@ impl Polling {
         let receiver = Arc::new(Receiver::default());
         let poller = Poller {
             name: shape.name.to_owned(),
+            events_as: shape.name.to_owned(),
             fingerprint: fingerprint(&config),
             definition: definition(&config),
             owner: "stress".to_owned(),
@@ -140,10 +142,12 @@ impl Polling {
             commit: CommitPolicy::default(),
             poison: PoisonPolicy::default(),
             poison_queue: None,
+            ledger: LedgerMode::Off,
             store: store.clone(),
             objects: store.clone(),
             state_key: StoreKey::state("stress", shape.name).unwrap(),
             birth_marker: StoreKey::birth_marker("stress", shape.name).unwrap(),
+            beside: None,
             clock,
         };
         Self {

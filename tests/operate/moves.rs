@@ -350,3 +350,26 @@ async fn a_clone_goes_on_from_the_checkpoint_under_its_own_name() {
     let same = run(&world, &["clone", "orders", "--as", "Orders", "--yes"]);
     refused(&same, 2, &["another name"]);
 }
+
+#[tokio::test]
+async fn a_poller_under_a_new_name_keeps_the_ids_of_its_events_if_told() {
+    let (world, handler) = drained(4).await;
+    let told = run(&world, &["clone", "orders", "--as", "other", "--dry-run"]);
+    assert!(
+        good(&told).contains("\"events_as\": \"orders\""),
+        "{told:?}"
+    );
+    let world = world.poller("Heir", json!({ "events_as": "Orders" }));
+    let cloned = run(&world, &["clone", "orders", "--as", "heir", "--yes"]);
+    assert!(good(&cloned).contains("the same ids"), "{cloned:?}");
+    world.writer().await.insert(1).await;
+    drain(&handler).await;
+    let second = world.serve().await;
+    assert_eq!(second.tick("Heir").await.status, 200);
+    let rows = world.receiver.acknowledged_rows();
+    assert_eq!(rows[&5].len(), 2);
+    assert_eq!(rows[&5][0], rows[&5][1], "one event, by whomever it comes");
+    let batches = world.receiver.deliveries();
+    assert!(batches.iter().all(|batch| batch.body["poller"] == "orders"));
+    assert_eq!(world.state("heir").committed(), 5);
+}

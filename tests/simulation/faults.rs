@@ -114,10 +114,14 @@ pub(crate) enum Bug {
     LagFailureCountedAsDone,
     /// The next write of the document forgets who is behind.
     LagDropped,
+    /// The store says that a segment of the ledger is kept, and has not kept it.
+    SegmentNotKept,
+    /// A write of the document leaves out that there is a new segment.
+    HeadDropped,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::IfMatchIgnored,
         Self::IfNoneMatchIgnored,
         Self::UnknownTrusted,
@@ -138,6 +142,8 @@ impl Bug {
         Self::TooLargeCountedAsTaken,
         Self::LagFailureCountedAsDone,
         Self::LagDropped,
+        Self::SegmentNotKept,
+        Self::HeadDropped,
     ];
 
     /// It shows only where receivers have manners of their own.

@@ -115,6 +115,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
     world.note(format_args!("{owner} starts, its clock is off by {skew}"));
     Poller {
         name: POLLER.to_owned(),
+        events_as: POLLER.to_owned(),
         fingerprint: "sha256:aa".to_owned(),
         definition: SourceDefinition::default(),
         owner: owner.to_owned(),
@@ -139,6 +140,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
             ..PoisonPolicy::default()
         },
         poison_queue: None,
+        ledger: world.layout.ledger,
         store: Arc::new(SimStore {
             world: world.clone(),
         }),
@@ -147,6 +149,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
         }),
         state_key: state_key(),
         birth_marker: StoreKey::birth_marker("shop", POLLER).unwrap(),
+        beside: None,
         clock: Arc::new(SkewedClock {
             world: world.clone(),
             skew,

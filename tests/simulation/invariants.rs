@@ -4,6 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+use dbtick::model::ledger::{LedgerMode, Mark, Segment};
+use dbtick::model::page::EventId;
 use dbtick::model::policy::PoisonPolicy;
 use dbtick::model::state::StateDocument;
 use dbtick::tick::report::{TickError, TickReport};
@@ -45,7 +48,16 @@ pub(crate) struct Invariants {
     claims: BTreeMap<u64, String>,
     /// Most events that were remembered above the checkpoint at once.
     most_delivered: u64,
+    ledger: Written,
     pub(crate) summary: Summary,
+}
+
+/// What the ledger of the document says, read along.
+#[derive(Debug, Default)]
+struct Written {
+    head: Option<String>,
+    /// Sink and event.
+    events: BTreeSet<(String, EventId)>,
 }
 
 pub(crate) fn violation<T>(name: &'static str, what: String) -> Result<T, Violation> {
@@ -121,6 +133,94 @@ impl Invariants {
             self.summary.lags += behind.filter(|(name, _)| falls(name)).count() as u64;
         }
         self.most_delivered = self.most_delivered.max(after.delivered.len() as u64);
+    }
+
+    /// F6: the segment that a write names is there, follows the one before, and tells nothing that did not
+    /// happen.
+    pub(crate) fn read_ledger(
+        &mut self,
+        segment: Option<(String, Option<Bytes>)>,
+        after: &StateDocument,
+        layout: Layout,
+        receivers: &Receivers,
+    ) -> Result<(), Violation> {
+        let ledger = &mut self.ledger;
+        let head = segment.as_ref().map(|(head, _)| head);
+        let wanted = layout.ledger == LedgerMode::Full;
+        require(wanted || head.is_none(), "F6", || {
+            "a ledger that nobody has asked for".to_owned()
+        })?;
+        let Some((head, body)) = segment.clone().filter(|_| head != ledger.head.as_ref()) else {
+            return require(head == ledger.head.as_ref(), "F6", || {
+                format!("the ledger {:?} is forgotten", ledger.head)
+            });
+        };
+        let segment = body.and_then(|body| Segment::decode(&head, &body).ok());
+        let Some(segment) = segment else {
+            return violation("F6", format!("{head} is named, and not kept"));
+        };
+        require(segment.previous == ledger.head, "F6", || {
+            format!(
+                "{head} follows {:?}, not {:?}",
+                segment.previous, ledger.head
+            )
+        })?;
+        let held = after.ledger.as_ref().is_some_and(|ledger| !ledger.closed);
+        require(held, "F6", || format!("{head} closes the ledger"))?;
+        for (name, receiver) in receivers.all() {
+            let marks = segment.sinks.get(&name).cloned().unwrap_or_default();
+            for mark in [Mark::Taken, Mark::Quarantined] {
+                for at in marks.all(mark) {
+                    let id = segment.ids[at];
+                    let row = receivers.version_of(id);
+                    let is_so = row.is_some_and(|row| match mark {
+                        Mark::Taken => receiver.stored(row),
+                        Mark::Quarantined => receiver.is_aside(row),
+                    });
+                    require(is_so, "F6", || {
+                        format!("{row:?} is recorded as {mark:?} for {name}, and is not")
+                    })?;
+                    ledger.events.insert((name.clone(), id));
+                }
+            }
+        }
+        ledger.head = Some(head);
+        Ok(())
+    }
+
+    /// F6: what was committed as delivered, for whomever, is in the ledger.
+    pub(crate) fn check_ledger(
+        &self,
+        after: &StateDocument,
+        layout: Layout,
+        table: &Table,
+        receivers: &Receivers,
+    ) -> Result<(), Violation> {
+        if layout.ledger == LedgerMode::Off {
+            return Ok(());
+        }
+        let checkpoint = Place::of(after);
+        let remembered = |id| after.delivered.contains_key(&id);
+        for (place, version) in table.rows() {
+            let Some(id) = receivers.id_of((place.key, version)) else {
+                continue;
+            };
+            if Some(place) > checkpoint && !remembered(id) {
+                continue;
+            }
+            for (name, _) in receivers.all() {
+                let comes = after.sink(&name).lag.is_some_and(|lag| {
+                    let at = lag.position.as_ref();
+                    let at = at.map(|mark| Place::from(&mark.position));
+                    at < Some(place) && !lag.delivered.contains_key(&id)
+                });
+                let known = self.ledger.events.contains(&(name.clone(), id));
+                require(comes || known, "F6", || {
+                    format!("row {place} is passed, and the ledger does not have it for {name}")
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// C6, C7 and I4 for a move by hand.

@@ -40,6 +40,12 @@ struct Stored {
 }
 
 impl Documents {
+    /// Of the ledger.
+    pub(crate) fn segment(&self, name: &str) -> Option<Bytes> {
+        let key = StoreKey::new(format!("{}{name}", state_key().ledger())).unwrap();
+        self.objects.get(&key).cloned()
+    }
+
     pub(crate) fn state(&self) -> Option<Arc<StateDocument>> {
         self.bodies.get(&state_key())?.document.clone()
     }
@@ -172,6 +178,12 @@ impl SimStore {
         let was = before.as_ref().and_then(|before| before.document.as_ref());
         if let (true, Some(was), Some(after)) = (world.has(Bug::LagDropped), was, &mut after) {
             let forgetful = without_lag(was, after);
+            body = Bytes::from(forgetful.to_bytes());
+            *after = Arc::new(forgetful);
+        }
+        if let (true, Some(was), Some(after)) = (world.has(Bug::HeadDropped), was, &mut after) {
+            let mut forgetful = (**after).clone();
+            forgetful.ledger.clone_from(&was.ledger);
             body = Bytes::from(forgetful.to_bytes());
             *after = Arc::new(forgetful);
         }
@@ -314,6 +326,10 @@ impl SimStore {
         let world = &self.world;
         let quarantine = key.as_str().starts_with(&state_key().quarantine());
         if quarantine && world.has(Bug::QuarantineNotKept) {
+            return Put::Created;
+        }
+        let segment = key.as_str().starts_with(&state_key().ledger());
+        if segment && world.has(Bug::SegmentNotKept) && world.draw(4) == 0 {
             return Put::Created;
         }
         let mut documents = world.documents();

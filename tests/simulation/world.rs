@@ -11,6 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta};
 use dbtick::clock::{Clock, SystemClock, Timestamp};
 use dbtick::model::late::Ordering;
+use dbtick::model::ledger::LedgerMode;
 use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::state::{StateDocument, Status};
 use tokio::time::{Instant, sleep};
@@ -58,6 +59,7 @@ pub(crate) struct Layout {
     /// Receivers reject an attempt that is older than one they have seen.
     pub(crate) receivers_check_fence: bool,
     pub(crate) lateness: Lateness,
+    pub(crate) ledger: LedgerMode,
     pub(crate) ordering: Ordering,
 }
 
@@ -107,6 +109,12 @@ impl Layout {
             ordering: match rng.below(4) {
                 0 => Ordering::Cursor,
                 _ => Ordering::Visible,
+            },
+            // Other planted bugs are looked for by what they break, not by what is written down of it.
+            ledger: match plan.bug {
+                Some(Bug::SegmentNotKept | Bug::HeadDropped) => LedgerMode::Full,
+                None if rng.below(2) == 0 => LedgerMode::Full,
+                _ => LedgerMode::Off,
             },
         }
     }
@@ -350,6 +358,10 @@ impl World {
 
     /// The one linearization point: a write of the state document was accepted.
     pub(crate) fn check_write(&self, before: Option<&StateDocument>, after: &StateDocument) {
+        let segment = after.ledger.as_ref().map(|ledger| {
+            let body = self.documents().segment(&ledger.head);
+            (ledger.head.clone(), body)
+        });
         let verdict = self.invariants().check_write(
             before,
             after,
@@ -357,6 +369,11 @@ impl World {
             &self.table(),
             &self.receivers(),
         );
+        let verdict = verdict.and_then(|()| {
+            let mut invariants = self.invariants();
+            invariants.read_ledger(segment, after, self.layout, &self.receivers())?;
+            invariants.check_ledger(after, self.layout, &self.table(), &self.receivers())
+        });
         self.judge(verdict);
     }
 

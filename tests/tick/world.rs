@@ -16,6 +16,7 @@ use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
 use dbtick::model::definition::SourceDefinition;
 use dbtick::model::envelope::{Batch, Fence};
 use dbtick::model::late::{Ordering, Sight, Survey, Witness};
+use dbtick::model::ledger::LedgerMode;
 use dbtick::model::page::{Op, PageWriter, Taken};
 use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::position::{Position, Scalar};
@@ -54,6 +55,7 @@ pub(crate) struct World {
     pub(crate) optional: BTreeSet<String>,
     pub(crate) commit: CommitPolicy,
     pub(crate) poison: PoisonPolicy,
+    pub(crate) ledger: LedgerMode,
 }
 
 impl World {
@@ -72,6 +74,7 @@ impl World {
             optional: BTreeSet::new(),
             commit: CommitPolicy::default(),
             poison: PoisonPolicy::default(),
+            ledger: LedgerMode::Off,
         }
     }
 
@@ -95,6 +98,7 @@ impl World {
     pub(crate) fn poller(&self, owner: &str) -> Poller {
         Poller {
             name: POLLER.to_owned(),
+            events_as: POLLER.to_owned(),
             fingerprint: self.fingerprint.to_owned(),
             definition: definition(self.fingerprint),
             owner: owner.to_owned(),
@@ -124,10 +128,12 @@ impl World {
             commit: self.commit,
             poison: self.poison,
             poison_queue: None,
+            ledger: self.ledger,
             store: self.store.clone(),
             objects: self.objects.clone(),
             state_key: state_key(),
             birth_marker: marker_key(),
+            beside: None,
             clock: self.clock.clone(),
         }
     }

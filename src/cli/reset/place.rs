@@ -62,7 +62,7 @@ async fn example(poller: &Poller, found: &Found) -> Option<Position> {
     last.ok()?.ok()?
 }
 
-fn scalar(text: &str, like: Option<&Scalar>) -> Result<Scalar, PositionError> {
+pub(in crate::cli) fn scalar(text: &str, like: Option<&Scalar>) -> Result<Scalar, PositionError> {
     match like {
         Some(like) => Scalar::from_json(&Value::from(text), like.scalar_type()),
         // Nothing to learn from: a number is a number.

@@ -8,6 +8,7 @@ use crate::clock::SystemClock;
 use crate::config::{App, Batch, LeaseTimes, Settings, Start};
 use crate::model::definition::SourceDefinition;
 use crate::model::late::Survey;
+use crate::model::ledger::LedgerMode;
 use crate::model::page::PageWriter;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::{Position, Scalar};
@@ -120,6 +121,7 @@ fn poller(name: &str, source: impl Source + 'static) -> Poller {
     let second = Duration::from_secs(1);
     Poller {
         name: name.to_owned(),
+        events_as: name.to_owned(),
         definition: SourceDefinition::default(),
         fingerprint: String::new(),
         owner: String::new(),
@@ -143,9 +145,11 @@ fn poller(name: &str, source: impl Source + 'static) -> Poller {
         commit: CommitPolicy::default(),
         poison: PoisonPolicy::default(),
         poison_queue: None,
+        ledger: LedgerMode::Off,
         store: Arc::new(MemoryStore::new()),
         state_key: StoreKey::state("app", name).unwrap(),
         birth_marker: StoreKey::birth_marker("app", name).unwrap(),
+        beside: None,
         clock: Arc::new(SystemClock),
     }
 }

@@ -15,12 +15,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{AuditEntry, Checkpoint, Counters, CursorMark, Review, StateDocument, Status, VERSION};
+use super::{AuditEntry, Checkpoint, CursorMark, Review, StateDocument, Status, VERSION};
 use crate::clock::Timestamp;
+use crate::model::counters::Counters;
 use crate::model::definition::SourceDefinition;
 use crate::model::history::HistoryEntry;
 use crate::model::late::Late;
 use crate::model::lease::{FencingToken, Held, Lease, WriteMark};
+use crate::model::ledger::Ledger;
 use crate::model::page::EventId;
 use crate::model::position::{
     CursorKind, Position, PositionError, Scalar, ScalarType, cursor_to_json, key_to_json,
@@ -68,6 +70,8 @@ struct Wire {
     late: Option<WireLate>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     sinks: BTreeMap<String, WireSink>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ledger: Option<Ledger>,
     #[serde(default)]
     status: Status,
     #[serde(default)]
@@ -206,6 +210,7 @@ impl From<&StateDocument> for Wire {
             delivered,
             late,
             sinks,
+            ledger,
             status,
             counters,
             trouble,
@@ -244,6 +249,7 @@ impl From<&StateDocument> for Wire {
                 .iter()
                 .map(|(name, sink)| (name.clone(), WireSink::from(sink)))
                 .collect(),
+            ledger: ledger.clone(),
             status: status.clone(),
             counters: counters.clone(),
             trouble: trouble.clone(),
@@ -334,6 +340,7 @@ impl Wire {
                 .transpose()?
                 .unwrap_or_default(),
             sinks: sinks.collect::<Result<_, DocumentError>>()?,
+            ledger: self.ledger,
             status: self.status,
             counters: self.counters,
             trouble: self.trouble,

@@ -372,6 +372,7 @@ fn import(
         next.audit.clone_from(&document.audit);
         next.history.clone_from(&document.history);
         next.past_schemas.extend(document.past_schemas.clone());
+        next.ledger.clone_from(&document.ledger);
     }
     let before = if empty { saved } else { document };
     remember(before, &mut next, Some("import"), now);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::orders;
 use crate::clock::Timestamp;
+use crate::model::ledger::Ledger;
 use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::sinks::{self, News};
@@ -21,18 +22,30 @@ pub struct CatchUp {
     /// It has everything: from now on it gets live batches.
     pub arrived: bool,
     pub news: News,
+    /// With the segment that tells of it; `None`: nobody wrote one.
+    pub ledger: Option<Ledger>,
     pub ttl: Duration,
 }
 
 pub(super) fn note(next: &mut StateDocument, news: &News, now: Timestamp) {
     sinks::note(&mut next.sinks, news);
-    let set_aside = news.sinks.values().map(|sink| u64::from(sink.set_aside));
-    next.counters.quarantined += set_aside.sum::<u64>();
+    for sink in news.sinks.values() {
+        next.counters.told(u64::from(sink.set_aside), sink.resent);
+    }
     if let Some(why) = &news.gone
         && next.status == Status::Active
     {
         next.status = Status::Paused;
         orders::audit_own(next, "pause", why, now);
+    }
+}
+
+/// What is committed without the ledger ends what it says about everything.
+pub(super) fn write_down(next: &mut StateDocument, ledger: Option<&Ledger>) {
+    match (ledger, &mut next.ledger) {
+        (Some(ledger), _) => next.ledger = Some(ledger.clone()),
+        (None, Some(ended)) => ended.closed = true,
+        (None, None) => {}
     }
 }
 
@@ -52,4 +65,5 @@ pub(super) fn catch_up(next: &mut StateDocument, step: &CatchUp, now: Timestamp)
         }
     }
     note(next, &step.news, now);
+    write_down(next, step.ledger.as_ref());
 }

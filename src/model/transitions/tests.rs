@@ -53,12 +53,17 @@ fn mark_of(document: &StateDocument, sequence: u64) -> WriteMark {
 }
 
 fn hold(mark: WriteMark, step: Step) -> Action {
-    Action::Hold { mark, step }
+    Action::Hold {
+        mark,
+        step,
+        writes: Writes::default(),
+    }
 }
 
 fn commit_to(value: i128, then: Then) -> Step {
     Step::Commit {
         advance: Advance {
+            cost: Cost::default(),
             to: Some(place(value)),
             delivered: BTreeMap::new(),
             batch_id: format!("batch_{value}"),
@@ -67,6 +72,7 @@ fn commit_to(value: i128, then: Then) -> Step {
             server: None,
             late: None,
             shelved: false,
+            ledger: None,
             news: all_is_well(),
         },
         then,
@@ -361,6 +367,7 @@ fn what_was_delivered_above_the_checkpoint_is_kept_until_it_is_covered() {
     let id = |n: u32| EventId::parse(&format!("{n:032x}")).unwrap();
     let partial = Step::Commit {
         advance: Advance {
+            cost: Cost::default(),
             to: Some(place(2)),
             delivered: (1..=4).map(|n| (id(n), place(n.into()).position)).collect(),
             batch_id: "batch_x".to_owned(),
@@ -369,6 +376,7 @@ fn what_was_delivered_above_the_checkpoint_is_kept_until_it_is_covered() {
             server: None,
             late: None,
             shelved: false,
+            ledger: None,
             news: all_is_well(),
         },
         then: RENEW,

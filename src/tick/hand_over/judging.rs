@@ -119,6 +119,7 @@ impl Work<'_> {
             let Some(batch) = self.read_again(place).await else {
                 continue;
             };
+            self.repeats += batch.len() as u64;
             let abandon = self.dispatch.budget.abandon_at();
             let sent = timeout_at(abandon, self.sink.deliver(&batch)).await;
             if matches!(sent, Ok(Verdict::Acknowledged)) {
@@ -132,7 +133,7 @@ impl Work<'_> {
     /// `None`: it has changed since, or cannot be read now.
     async fn read_again(&self, place: &Position) -> Option<Batch> {
         let poller = self.dispatch.poller;
-        let writer = PageWriter::new(&poller.name, 2, usize::MAX);
+        let writer = PageWriter::new(&poller.events_as, 2, usize::MAX);
         let find = poller.source.find(place, writer);
         let found = timeout_at(self.dispatch.budget.abandon_at(), find).await;
         let ReadPage { page, types, .. } = found.ok()?.ok()?;
@@ -141,6 +142,13 @@ impl Work<'_> {
             return None;
         }
         let fence = self.dispatch.fences.next();
-        Some(Batch::assemble(&poller.name, &types, &page, fence, 1, None))
+        Some(Batch::assemble(
+            &poller.events_as,
+            &types,
+            &page,
+            fence,
+            1,
+            None,
+        ))
     }
 }

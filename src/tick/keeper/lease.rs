@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::model::counters::Cost;
 use crate::model::envelope::Fence;
 use crate::model::late::Late;
 use crate::model::lease::FencingToken;
+use crate::model::ledger::Ledger;
 use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::schema::Schema;
 use crate::model::sinks::News;
 use crate::model::state::{CursorMark, StateDocument};
 use crate::model::transitions::{Advance, CatchUp, Step, Then};
+use crate::tick::Beside;
 
 /// A held lease. Whoever has it may ask for commits; nobody else can.
 #[derive(Debug)]
@@ -27,7 +31,7 @@ pub(in crate::tick) struct Lease {
 #[derive(Debug)]
 pub(in crate::tick) struct Fences {
     token: FencingToken,
-    sequence: AtomicU64,
+    sequence: Arc<AtomicU64>,
 }
 
 impl Fences {
@@ -46,6 +50,7 @@ impl Fences {
 pub(in crate::tick) struct Receipt {
     batch_id: String,
     rows: u64,
+    cost: Cost,
 }
 
 /// How far the checkpoint goes with a batch, and what is remembered above it.
@@ -66,16 +71,40 @@ pub(super) struct Request {
 }
 
 impl Receipt {
-    pub(in crate::tick) fn new(batch_id: String, rows: u64) -> Self {
-        Self { batch_id, rows }
+    pub(in crate::tick) fn new(batch_id: String, rows: u64, cost: Cost) -> Self {
+        Self {
+            batch_id,
+            rows,
+            cost,
+        }
+    }
+
+    /// What it cost to read the batch, which its delivery does not know.
+    pub(in crate::tick) fn was_read_in(self, read: Duration) -> Self {
+        let cost = Cost { read, ..self.cost };
+        Self { cost, ..self }
+    }
+
+    pub(in crate::tick) fn bytes(&self) -> u64 {
+        self.cost.bytes
     }
 }
 
 impl Lease {
-    pub(super) fn new(requests: mpsc::Sender<Request>, token: FencingToken) -> Self {
-        let fences = Fences {
-            token,
-            sequence: AtomicU64::new(0),
+    pub(super) fn new(
+        requests: mpsc::Sender<Request>,
+        token: FencingToken,
+        beside: Option<&Beside>,
+    ) -> Self {
+        let fences = match beside {
+            Some(Beside { token, sequence }) => Fences {
+                token: *token,
+                sequence: Arc::clone(sequence),
+            },
+            None => Fences {
+                token,
+                sequence: Arc::default(),
+            },
         };
         Self { requests, fences }
     }
@@ -92,6 +121,7 @@ impl Lease {
         moved: Moved,
         (schema, server): (Arc<Schema>, Option<Arc<str>>),
         news: News,
+        ledger: Option<Ledger>,
         then: Then,
     ) -> StateDocument {
         let Moved {
@@ -105,11 +135,13 @@ impl Lease {
             delivered,
             batch_id: receipt.batch_id,
             rows: receipt.rows,
+            cost: receipt.cost,
             schema: Some(schema),
             server,
             late: Some(late),
             shelved,
             news,
+            ledger,
         };
         self.request(Step::Commit { advance, then }).await
     }
@@ -135,6 +167,11 @@ impl Lease {
     /// A sink that is behind has come closer; the lease is kept.
     pub(in crate::tick) async fn catch_up(&self, step: CatchUp) -> StateDocument {
         self.request(Step::CatchUp(step)).await
+    }
+
+    /// Rows that the checkpoint had passed were sent again; the lease is kept.
+    pub(in crate::tick) async fn record(&self, ledger: Ledger, ttl: Duration) -> StateDocument {
+        self.request(Step::Record { ledger, ttl }).await
     }
 
     pub(in crate::tick) async fn release(&self) {

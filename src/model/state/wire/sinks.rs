@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DocumentError, WireCursor, WireDelivered};
 use crate::clock::Timestamp;
-use crate::model::sinks::{Failure, Lag, SinkState, SizeLimit};
+use crate::model::sinks::{Again, Failure, Lag, SinkState, SizeLimit};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct WireSink {
@@ -18,6 +18,8 @@ pub(super) struct WireSink {
     rows: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     set_aside: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    again: Option<Again>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -36,6 +38,7 @@ impl From<&SinkState> for WireSink {
             limit,
             rows,
             set_aside,
+            again,
         } = state;
         let lag = lag.as_ref().map(|lag| {
             let Lag {
@@ -55,6 +58,7 @@ impl From<&SinkState> for WireSink {
             limit: *limit,
             rows: *rows,
             set_aside: set_aside.clone(),
+            again: again.clone(),
         }
     }
 }
@@ -76,6 +80,7 @@ impl WireSink {
             limit: self.limit,
             rows: self.rows,
             set_aside: self.set_aside,
+            again: self.again,
         })
     }
 }

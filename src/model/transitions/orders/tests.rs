@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
+use crate::model::counters::{Cost, Writes};
 use crate::model::definition::SourceDefinition;
 use crate::model::lease::WriteMark;
 use crate::model::page::EventId;
@@ -87,6 +88,8 @@ fn rollback(version: u64, source: SourceIdentity) -> Order {
 fn committing(value: i128, schema: &Arc<Schema>, then: Then) -> Step {
     Step::Commit {
         advance: Advance {
+            cost: Cost::default(),
+            ledger: None,
             to: Some(place(value)),
             delivered: BTreeMap::new(),
             batch_id: format!("batch_{value}"),
@@ -128,7 +131,15 @@ fn commit(document: &StateDocument, places: &[i128], schema: &Arc<Schema>) -> St
             },
         };
         let step = committing(*value, schema, then);
-        document = changed_by(&document, &Action::Hold { mark, step }, 0);
+        document = changed_by(
+            &document,
+            &Action::Hold {
+                mark,
+                step,
+                writes: Writes::default(),
+            },
+            0,
+        );
     }
     document
 }
@@ -423,6 +434,7 @@ fn after_an_unlock_a_stale_holder_commits_nothing() {
             Step::Release,
         ] {
             let action = Action::Hold {
+                writes: Writes::default(),
                 mark: mark.clone(),
                 step,
             };
@@ -433,6 +445,7 @@ fn after_an_unlock_a_stale_holder_commits_nothing() {
             );
         }
         let commits = Action::Hold {
+            writes: Writes::default(),
             mark,
             step: committing(2, &schema, Then::Release),
         };

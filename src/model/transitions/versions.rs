@@ -1,4 +1,4 @@
-//! The checkpoints that are kept, written down by the change that makes them.
+//! The history of checkpoints, written by the very change that moves one (G3).
 
 use std::sync::Arc;
 

@@ -1,0 +1,48 @@
+//! Is everything there? Every row of a range that is in the source now, against the ledger of the range.
+
+use std::sync::Arc;
+
+use super::plan::{Plan, PlanError, Range};
+use super::run::Stuck;
+use crate::tick::Poller;
+use crate::tick::audit::{Accounts, Audit, Demand};
+use crate::tick::operate::Found;
+
+/// What the ledger of a range says; `None` where it has none yet.
+pub(super) async fn accounts(range: &Poller) -> Result<Accounts, Stuck> {
+    let mut accounts = Accounts::default();
+    if let Found::Document(document) = range.found().await?
+        && let Some(ledger) = &document.ledger
+    {
+        let reach = accounts.read(range, ledger).await?;
+        if let Some(segment) = reach.gone {
+            return Err(Stuck::LedgerGone { segment });
+        }
+    }
+    Ok(accounts)
+}
+
+/// `source` reads all rows; `range` has the ledger.
+pub(super) async fn audit(
+    source: &Poller,
+    range: &Poller,
+    planned: &Range,
+) -> Result<(Audit, Arc<Accounts>), Stuck> {
+    let accounts = accounts(range).await?;
+    let (after, up_to) = (
+        planned.after().map_err(PlanError::from)?,
+        planned.up_to().map_err(PlanError::from)?,
+    );
+    let demand = Demand::everything(source);
+    let audit = source
+        .audit((after.as_ref(), &up_to), &demand, &accounts, 0)
+        .await?;
+    Ok((audit, Arc::new(accounts)))
+}
+
+impl Plan {
+    /// Whether it stands where `self` stood: another process may have gone on.
+    pub(super) fn is_at(&self, other: &Self) -> bool {
+        self.round == other.round && self.status == other.status
+    }
+}
