@@ -19,6 +19,7 @@ pub mod secret;
 mod settings;
 mod shape;
 mod sink;
+mod status;
 mod webhook;
 
 use std::num::NonZeroUsize;
@@ -36,6 +37,7 @@ pub use relay::{RelayConfig, RelayFunction};
 pub use schema::schema;
 pub use settings::{SettingError, Settings};
 pub use sink::{SinkConfig, Target};
+pub use status::StatusFunction;
 pub use webhook::{Authorization, WebhookConfig};
 
 use crate::azure::connection::ServiceEndpoint;

@@ -8,13 +8,15 @@ mod invocation;
 mod poll;
 mod relay;
 mod serve;
+mod status;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tokio_util::task::TaskTracker;
 use tower::limit::GlobalConcurrencyLimitLayer;
@@ -25,10 +27,13 @@ use tower_http::trace::TraceLayer;
 use crate::config::{App, Fault, Function, RelayFunction};
 use crate::sink::relay::wire::LARGEST_BODY;
 use crate::stop::Stop;
+use crate::store::key::KeyError;
 use crate::tick::Poller;
 use crate::wiring::Parts;
+use status::{Desk, Status};
 
 pub use serve::{ServeError, serve};
+pub use status::openapi;
 
 /// A timer invocation is a few hundred bytes.
 const BODY_LIMIT: usize = 1024 * 1024;
@@ -62,6 +67,7 @@ enum Role {
         parallel: usize,
     },
     Relay(RelayFunction),
+    Status(Status),
     Faulty(Vec<Fault>),
     NotAPoller,
 }
@@ -69,11 +75,27 @@ enum Role {
 impl Handler {
     #[must_use]
     pub fn new(app: &App, parts: Parts, stop: Stop) -> Self {
+        let desk = Desk::new(app, &parts).map(Arc::new);
+        let misnamed = |name: &str, error: &KeyError| {
+            Role::Faulty(vec![Fault {
+                file: format!("{name}/function.json").into(),
+                path: "poller.name".to_owned(),
+                problem: error.to_string(),
+                hint: "rename the poller, or set DBTICK_APP".to_owned(),
+            }])
+        };
         let functions = app.functions.iter().map(|(name, function)| {
             let role = match function {
                 Function::Faulty(faults) => Role::Faulty(faults.clone()),
                 Function::NotAPoller => Role::NotAPoller,
                 Function::Relay(relay) => Role::Relay(relay.clone()),
+                Function::Status(function) => match &desk {
+                    Ok(desk) => Role::Status(Status {
+                        function: function.clone(),
+                        desk: Arc::clone(desk),
+                    }),
+                    Err(error) => misnamed(name, error),
+                },
                 Function::Pollers(function) => {
                     let pollers = function.pollers.iter().map(|p| parts.poller(app, p));
                     match pollers.collect::<Result<Vec<_>, _>>() {
@@ -81,12 +103,7 @@ impl Handler {
                             pollers,
                             parallel: function.parallel,
                         },
-                        Err(error) => Role::Faulty(vec![Fault {
-                            file: format!("{name}/function.json").into(),
-                            path: "poller.name".to_owned(),
-                            problem: error.to_string(),
-                            hint: "rename the poller, or set DBTICK_APP".to_owned(),
-                        }]),
+                        Err(error) => misnamed(name, &error),
                     }
                 }
             };
@@ -114,13 +131,20 @@ pub fn router(handler: Arc<Handler>) -> Router {
     Router::new()
         .merge(invocations)
         .merge(relays(&handler))
-        .method_not_allowed_fallback(poll::wrong_method)
-        .fallback(poll::no_such_route)
+        .merge(statuses(&handler))
+        .method_not_allowed_fallback(forwarded_or_wrong_method)
+        .fallback(forwarded_or_nothing)
         .with_state(handler)
         .layer(RequestBodyTimeoutLayer::new(BODY_TIMEOUT))
         .layer(CatchPanicLayer::custom(poll::panicked))
-        // A failed invocation has been told already, on one line; this layer would add another.
-        .layer(TraceLayer::new_for_http().on_failure(()))
+        // Without the query of an address, in which a forwarded request may carry its key. A failed invocation has been told already, on one line; this layer would add another.
+        .layer(
+            TraceLayer::new_for_http()
+                .make_span_with(|request: &Request| {
+                    tracing::debug_span!("request", method = %request.method(), path = request.uri().path())
+                })
+                .on_failure(()),
+        )
 }
 
 /// Their names are checked: none can be a pattern, or stand in the place of another route.
@@ -133,4 +157,33 @@ fn relays(handler: &Handler) -> Router<Arc<Handler>> {
         })
         .layer(DefaultBodyLimit::max(RELAY_BODY_LIMIT))
         .layer(GlobalConcurrencyLimitLayer::new(CONCURRENT_RELAYS))
+}
+
+fn statuses(handler: &Handler) -> Router<Arc<Handler>> {
+    let statuses = handler.functions.iter();
+    let statuses = statuses.filter(|(_, role)| matches!(role, Role::Status(_)));
+    statuses
+        .fold(Router::new(), |router, (name, _)| {
+            router.route(&format!("/{name}"), post(status::invoke))
+        })
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+}
+
+/// A forwarded request has the address that its caller used, which is no route of ours.
+async fn forwarded_or_nothing(State(handler): State<Arc<Handler>>, request: Request) -> Response {
+    match status::forwarded(&handler, request).await {
+        Ok(response) => response,
+        Err(request) => poll::no_such_route(request.uri()).into_response(),
+    }
+}
+
+/// It may be one part long, as the name of a function is.
+async fn forwarded_or_wrong_method(
+    State(handler): State<Arc<Handler>>,
+    request: Request,
+) -> Response {
+    match status::forwarded(&handler, request).await {
+        Ok(response) => response,
+        Err(request) => poll::wrong_method(request.method(), request.uri()).into_response(),
+    }
 }

@@ -9,6 +9,8 @@ mod policy;
 mod queue;
 #[path = "config/relay.rs"]
 mod relay;
+#[path = "config/status.rs"]
+mod status;
 #[path = "config/webhook.rs"]
 mod webhook;
 

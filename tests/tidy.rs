@@ -234,6 +234,16 @@ fn every_key_of_a_poller_is_in_the_configuration_page() {
 }
 
 #[test]
+fn every_finding_is_explained() {
+    let page = read("docs/operations.md");
+    let missing: Vec<_> = dbtick::overview::health::CODES
+        .into_iter()
+        .filter(|code| !page.contains(&format!("`{code}`")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn every_json_block_in_the_docs_is_what_it_says() {
     let schema = |name: &str| {
         let schema: Value = serde_json::from_str(&read(format!("schema/{name}"))).unwrap();

@@ -28,7 +28,7 @@ use self::receiver::Receiver;
 use self::stage::Stage;
 use self::view::View;
 use self::writer::Writer;
-use super::{fail, interrupted};
+use super::{dev, fail, interrupted};
 use crate::config::{Settings, human};
 use crate::local::{HostOptions, LocalHost};
 
@@ -72,7 +72,8 @@ impl Demo {
         let app = DemoApp::build(receiver.url(), self.rate)?;
         let writer = Writer::open(&app.database, ledger.clone(), self.rate).await?;
         let host = start_host(&app).await?;
-        view.print(&intro::text(&app, self.length, self.crash));
+        let page = page(&app, &host)?;
+        view.print(&intro::text(&app, &page, self.length, self.crash));
         view.print("");
 
         let mut stage = Stage {
@@ -153,6 +154,13 @@ async fn start_host(app: &DemoApp) -> Result<LocalHost, String> {
     LocalHost::start(directory, options)
         .await
         .map_err(|error| error.to_string())
+}
+
+/// To be opened in a browser while it runs.
+fn page(app: &DemoApp, host: &LocalHost) -> Result<String, String> {
+    let status = dev::status_function(&app.read()?);
+    let address = status.map(|status| dev::page_address(host, &status));
+    Ok(address.unwrap_or_default())
 }
 
 /// Ticks by hand until every row has arrived and is committed, for as long as that may take; a

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::local_app::{self, STATE_DIR};
 use super::{complain, fail, interrupted, say};
-use crate::config::{App, Settings, Target};
+use crate::config::{App, Function, Settings, StatusFunction, Target};
 use crate::local::app::{AuthLevel, Trigger};
 use crate::local::{
     AppDirectory, Events, HostError, HostEvent, HostOptions, LocalHost, LogLevel, LogSource,
@@ -45,6 +45,7 @@ impl Dev {
         let has_keys = app.functions.iter().any(|function| {
             matches!(&function.trigger, Trigger::Http(http) if http.auth_level != AuthLevel::Anonymous)
         });
+        let status = status_function(&app);
         let options = HostOptions {
             http_port: self.port,
             restart_budget: self.restart_budget,
@@ -59,13 +60,16 @@ impl Dev {
         if has_keys {
             say(&format!("key    {} (x-functions-key)\n", host.http_key()));
         }
+        if let Some(status) = &status {
+            say(&format!("page   {}\n", page_address(&host, status)));
+        }
         say("Ctrl-C stops it.\n\n");
         let events = host.events();
         let reason = tokio::select! {
             biased;
             () = interrupted() => None,
             reason = host.wait() => Some(reason),
-            () = print(events) => None,
+            () = print(events, status.as_ref()) => None,
         };
         match reason {
             Some(reason) => fail(&reason.to_string()),
@@ -93,6 +97,28 @@ fn relay_keys(app: &AppDirectory) -> BTreeMap<String, String> {
     keys.collect()
 }
 
+pub(super) fn status_function(app: &AppDirectory) -> Option<StatusFunction> {
+    let settings: Settings = app.environment.iter().collect();
+    let config = App::load(&app.root, &settings);
+    let functions = config.functions.into_values();
+    functions
+        .filter_map(|function| match function {
+            Function::Status(status) => Some(status),
+            _ => None,
+        })
+        .next()
+}
+
+/// With the key, which is good for this run on this machine only.
+pub(super) fn page_address(host: &LocalHost, status: &StatusFunction) -> String {
+    let path = &status.path;
+    format!(
+        "http://localhost:{}/{path}?code={}",
+        host.http_port(),
+        host.http_key()
+    )
+}
+
 /// host.json says `dbtick`; where no such file is in the app or on PATH, this very program serves.
 async fn start(app: AppDirectory, options: HostOptions) -> Result<LocalHost, HostError> {
     match LocalHost::start(app.clone(), options.clone()).await {
@@ -108,7 +134,9 @@ async fn start(app: AppDirectory, options: HostOptions) -> Result<LocalHost, Hos
     }
 }
 
-async fn print(mut events: Events) {
+/// A page that is open asks every few seconds: that is no news.
+async fn print(mut events: Events, status: Option<&StatusFunction>) {
+    let asked = |function: &str| status.is_some_and(|status| status.name == function);
     while let Some(event) = events.next().await {
         match event {
             HostEvent::HandlerReady { pid } => say(&format!("handler {pid} is ready\n")),
@@ -130,6 +158,7 @@ async fn print(mut events: Events) {
             } => {
                 let took = duration.as_millis();
                 match &result.outcome {
+                    Ok(_) if asked(&function) => {}
                     Ok(_) => say(&format!("{function}: ok ({took} ms)\n")),
                     Err(failure) => {
                         complain(&format!("{function}: FAILED ({took} ms): {failure}\n"))

@@ -24,6 +24,8 @@ enum Of {
     Batch,
     /// One event as a message of a queue
     Message,
+    /// The addresses of a status function: an OpenAPI document
+    Openapi,
 }
 
 impl Schema {
@@ -32,6 +34,7 @@ impl Schema {
             Of::Poller => say(&format!("{:#}\n", crate::config::schema())),
             Of::Batch => say(BATCH),
             Of::Message => say(MESSAGE),
+            Of::Openapi => say(&format!("{:#}\n", crate::host::openapi("api/dbtick"))),
         }
         ExitCode::SUCCESS
     }

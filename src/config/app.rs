@@ -2,10 +2,12 @@
 //!
 //! Loading never fails as a whole. A broken function keeps its faults and hides no good one.
 
+mod bindings;
 mod function;
 mod identity;
 mod relay;
 mod retry;
+mod status;
 mod timeout;
 
 use std::collections::BTreeMap;
@@ -16,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::fault::{Fault, Faults, Place};
-use super::{Poller, RelayFunction, Settings};
+use super::{Poller, RelayFunction, Settings, StatusFunction};
 use crate::schedule::Schedule;
 use identity::Identity;
 pub use retry::HostRetry;
@@ -44,7 +46,8 @@ pub struct App {
 pub enum Function {
     Pollers(FunctionPollers),
     Relay(RelayFunction),
-    /// Meant to be a poller or a relay, and wrong.
+    Status(StatusFunction),
+    /// Meant to be one of these, and wrong.
     Faulty(Vec<Fault>),
     NotAPoller,
 }
@@ -78,16 +81,14 @@ impl App {
                     .into_iter()
                     .map(|name| function::read(&root, name))
                     .collect();
-                let relays = relay::all(
-                    &written,
-                    &relay::Host {
-                        json: &host,
-                        settings,
-                    },
-                );
+                let host = bindings::Host {
+                    json: &host,
+                    settings,
+                };
+                let relays = relay::all(&written, &host);
                 written
                     .into_iter()
-                    .map(|written| function::load(&root, written, settings, retry, &relays))
+                    .map(|written| function::load(&root, written, &host, retry, &relays))
                     .collect()
             }
             Err(error) => {
@@ -123,7 +124,10 @@ impl App {
     pub fn pollers(&self) -> impl Iterator<Item = &Poller> {
         self.functions.values().flat_map(|function| match function {
             Function::Pollers(function) => function.pollers.as_slice(),
-            Function::Relay(_) | Function::Faulty(_) | Function::NotAPoller => &[],
+            Function::Relay(_)
+            | Function::Status(_)
+            | Function::Faulty(_)
+            | Function::NotAPoller => &[],
         })
     }
 
@@ -137,7 +141,10 @@ impl App {
     pub fn faults(&self) -> impl Iterator<Item = &Fault> {
         let functions = self.functions.values().flat_map(|function| match function {
             Function::Faulty(faults) => faults.as_slice(),
-            Function::Pollers(_) | Function::Relay(_) | Function::NotAPoller => &[],
+            Function::Pollers(_)
+            | Function::Relay(_)
+            | Function::Status(_)
+            | Function::NotAPoller => &[],
         });
         self.faults.iter().chain(functions)
     }

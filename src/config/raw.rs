@@ -5,6 +5,7 @@
 
 mod queue;
 mod relay;
+mod status;
 
 use std::collections::BTreeMap;
 
@@ -14,13 +15,15 @@ use serde_json::Value;
 
 pub(super) use queue::{ClaimCheck, MessageEncoding, Per, PoisonQueue, Queue};
 pub(super) use relay::{Relay, RelayFunction};
+pub(super) use status::StatusFunction;
 
-/// A function of dbtick: the host's own keys, and one poller or several; or a relay.
+/// A function of dbtick: the host's own keys, and one poller or several; or a relay; or the status.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(title = "function.json of a dbtick poller")]
 pub(super) struct FunctionFile {
     /// The bindings of the function. Of a poller: one timerTrigger, and no output. Of a relay: one
-    /// httpTrigger, one http output, and the output that messages go to.
+    /// httpTrigger, one http output, and the output that messages go to. Of the status: one httpTrigger
+    /// and one http output.
     pub(super) bindings: Vec<Binding>,
     /// The retry policy of the host.
     pub(super) retry: Option<Value>,
@@ -34,6 +37,8 @@ pub(super) struct FunctionFile {
     pub(super) parallel: Option<u32>,
     /// Makes this an HTTP function that hands batches to an output binding, for `deliver[].relay`.
     pub(super) relay: Option<RelayFunction>,
+    /// Makes this an HTTP function that shows the pollers of the app: a page, and JSON.
+    pub(super) status: Option<StatusFunction>,
 }
 
 /// A binding of the host.
@@ -46,12 +51,13 @@ pub(super) struct Binding {
     pub(super) name: Option<String>,
     /// Of the timerTrigger: when it fires, such as `*/15 * * * * *`.
     pub(super) schedule: Option<String>,
-    /// Of the httpTrigger of a relay: `function`, which it is unless told.
+    /// Of the httpTrigger of a relay or of the status: `function`, which it is unless told. `admin` and,
+    /// where it only shows, `anonymous` are for the status only.
     #[serde(rename = "authLevel")]
     pub(super) auth_level: Option<String>,
-    /// Of the httpTrigger of a relay: `post` must be one of them.
+    /// Of the httpTrigger: a relay needs `post`, the status `get`, and `post` to act.
     pub(super) methods: Option<Vec<String>>,
-    /// Of the httpTrigger of a relay: plain, without parameters.
+    /// Of the httpTrigger: of a relay plain, without parameters; of the status such as `dbtick/{*path}`.
     pub(super) route: Option<String>,
     /// Of the output of a relay: not `binary`.
     #[serde(rename = "dataType")]

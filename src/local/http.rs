@@ -41,6 +41,15 @@ struct Call {
     headers: HeaderMap,
     parameters: BTreeMap<String, String>,
     body: Option<bytes::Bytes>,
+    admitted: Admitted,
+}
+
+/// By which key, which functions are told the name of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admitted {
+    Anonymous,
+    MasterKey,
+    FunctionKey,
 }
 
 /// One fallback serves every path: the routes are the app's, not ours.
@@ -55,14 +64,10 @@ async fn serve(State(front): State<Front>, request: Request) -> Response {
         return status(StatusCode::NOT_FOUND);
     };
     let query = query(&request);
-    if !front.admits(
-        &function.name,
-        trigger.auth_level,
-        request.headers(),
-        &query,
-    ) {
+    let (name, level) = (&function.name, trigger.auth_level);
+    let Some(admitted) = front.admits(name, level, request.headers(), &query) else {
         return status(StatusCode::UNAUTHORIZED);
-    }
+    };
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, LARGEST_BODY).await else {
         return status(StatusCode::PAYLOAD_TOO_LARGE);
@@ -76,6 +81,7 @@ async fn serve(State(front): State<Front>, request: Request) -> Response {
         parameters,
         body: (length.unwrap_or(0_u64) > 0).then_some(body),
         headers: parts.headers,
+        admitted,
     };
     let result = front
         .invoker
@@ -134,18 +140,17 @@ impl Front {
         level: AuthLevel,
         headers: &HeaderMap,
         query: &BTreeMap<String, String>,
-    ) -> bool {
+    ) -> Option<Admitted> {
         let given = headers
             .get("x-functions-key")
             .and_then(|value| value.to_str().ok())
             .or_else(|| query.get("code").map(String::as_str));
+        let own = self.function_keys.get(function).map(String::as_str);
         match level {
-            AuthLevel::Anonymous => true,
-            AuthLevel::Admin => given == Some(&self.key),
-            AuthLevel::Function => {
-                let own = self.function_keys.get(function).map(String::as_str);
-                given == Some(&self.key) || own.is_some() && given == own
-            }
+            AuthLevel::Anonymous => Some(Admitted::Anonymous),
+            _ if given == Some(&self.key) => Some(Admitted::MasterKey),
+            AuthLevel::Function if own.is_some() && given == own => Some(Admitted::FunctionKey),
+            AuthLevel::Function | AuthLevel::Admin => None,
         }
     }
 }

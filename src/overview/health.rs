@@ -115,6 +115,28 @@ pub(super) enum State {
     Bad(&'static str, String),
 }
 
+/// Of all findings; each is explained in docs/operations.md. Those of a state that cannot be read, or that a
+/// tick refuses, are the outcomes of ticks.
+pub const CODES: [&str; 17] = [
+    "not_begun",
+    "paused",
+    "marked_failed",
+    "fingerprint_changed",
+    "sinks_changed",
+    "source_failed",
+    "tick_failed",
+    "store_failed",
+    "document_gone",
+    "document_refused",
+    "lease_expired",
+    "sink_failing",
+    "row_rejected",
+    "sink_behind",
+    "not_ticking",
+    "transaction_open",
+    "quarantine",
+];
+
 /// A transaction is worth a word when it is waited for so long.
 const LONG_WAIT: TimeDelta = TimeDelta::minutes(2);
 /// A tick that is so much later than its schedule does not come.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::stream;
+use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::health::Health;
 use super::looking;
@@ -79,8 +79,9 @@ impl Overview {
                 interval,
                 poller,
             } = watched;
-            looking::glance(poller, function, *interval)
+            looking::glance(poller, function, *interval).boxed()
         });
+        let looks: Vec<_> = looks.collect();
         let mut pollers: Vec<PollerView> = stream::iter(looks)
             .buffer_unordered(LOOKS_AT_ONCE)
             .collect()

@@ -184,7 +184,11 @@ impl Poller {
             .filter(|key| !key.as_str().ends_with(SUPERSEDED))
             .collect();
         let some = cases.iter().take(MOST_LOOKED_AT);
-        let read = some.map(|key| tried(self, key, || self.objects.get(key)));
+        // Gathered first: a stream of closures over references cannot be sent to another thread.
+        let read: Vec<_> = some
+            .copied()
+            .map(|key| tried(self, key, || self.objects.get(key)))
+            .collect();
         let bodies: Vec<Option<Bytes>> = stream::iter(read)
             .buffer_unordered(READ_AT_ONCE)
             .try_collect()

@@ -12,6 +12,7 @@ use crate::local::{AppDirectory, Environment};
 
 /// Function, poller and table.
 pub(super) const FUNCTION: &str = "orders";
+const STATUS: &str = include_str!("../../../function-templates/status/function.json");
 /// `{app}` in the state's path.
 pub(super) const APP: &str = "demo";
 pub(super) const LEASE_MARGIN: TimeDelta = TimeDelta::milliseconds(500);
@@ -69,6 +70,8 @@ impl DemoApp {
             &root.join(FUNCTION).join("function.json"),
             &function_json(rate),
         )?;
+        let status = serde_json::from_str(STATUS).map_err(|error| error.to_string())?;
+        write(&root.join("status/function.json"), &status)?;
         Ok(Self {
             directory,
             root,

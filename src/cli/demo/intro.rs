@@ -6,7 +6,7 @@ use super::app::DemoApp;
 use super::checkpoint;
 use crate::config::human;
 
-pub(super) fn text(app: &DemoApp, length: Option<Duration>, crash: bool) -> String {
+pub(super) fn text(app: &DemoApp, page: &str, length: Option<Duration>, crash: bool) -> String {
     let ends = match (length.map(human::show_duration), crash) {
         (Some(length), false) => format!("It ends after {length}"),
         (Some(length), true) => format!("It ends after {length}, when the crash is over"),
@@ -25,6 +25,7 @@ Rows are delivered at least once, so receivers must be idempotent (by event id).
   app    {}
   table  {}
   state  {}
+  page   {page}
 
 {ends}. Ctrl-C ends it cleanly.",
         app.root.display(),

@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
-use super::app::LEASE_MARGIN;
+use super::app::{FUNCTION, LEASE_MARGIN};
 use super::checkpoint::{CheckpointFile, Standing};
 use super::ledger::SharedLedger;
 use super::receiver::Arrival;
@@ -83,7 +83,9 @@ impl Stage<'_> {
                 Some(code) => alarm("handler", &format!("process {pid} exited with {code}")),
                 None => alarm("handler", &format!("process {pid} was ended by a signal")),
             },
-            HostEvent::InvocationEnded { result, .. } => {
+            HostEvent::InvocationEnded {
+                function, result, ..
+            } if function == FUNCTION => {
                 self.ledger.change(|ledger| ledger.ticks += 1);
                 match result.outcome {
                     Err(InvocationFailure::NoAnswer(_)) if !self.ending => {

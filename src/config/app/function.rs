@@ -6,7 +6,8 @@ use std::{fs, io};
 
 use serde_json::Value;
 
-use super::{Function, FunctionPollers, read_json, retry};
+use super::bindings::Host;
+use super::{Function, FunctionPollers, read_json, retry, status};
 use crate::config::fault::{Faults, Place};
 use crate::config::parse::{self, Reader};
 use crate::config::relay::{Candidate, Relays};
@@ -43,19 +44,23 @@ pub(super) struct Written {
     pub(super) name: String,
     pub(super) file: PathBuf,
     pub(super) faults: Faults,
-    /// `None` without a fault: neither a poller nor a relay.
+    /// `None` without a fault: none of ours.
     pub(super) raw: Option<raw::FunctionFile>,
     /// Whether it has a `relay` block, however broken.
     pub(super) is_relay: bool,
+    /// The same for `status`.
+    pub(super) is_status: bool,
 }
 
 pub(super) fn read(root: &Path, name: String) -> Written {
     let file = Path::new(&name).join("function.json");
     let mut faults = Faults::of(&file);
     let document = read_document(root, &file, &mut faults);
-    let is_relay = document
-        .as_ref()
-        .is_some_and(|(_, document)| document.get("relay").is_some());
+    let has = |key: &str| {
+        let document = document.as_ref();
+        document.is_some_and(|(_, document)| document.get(key).is_some())
+    };
+    let (is_relay, is_status) = (has("relay"), has("status"));
     let raw = document.and_then(|(text, document)| shaped(&text, document, &mut faults));
     Written {
         name,
@@ -63,6 +68,7 @@ pub(super) fn read(root: &Path, name: String) -> Written {
         faults,
         raw,
         is_relay,
+        is_status,
     }
 }
 
@@ -70,19 +76,25 @@ pub(super) fn read(root: &Path, name: String) -> Written {
 pub(super) fn load(
     root: &Path,
     written: Written,
-    settings: &Settings,
+    host: &Host<'_>,
     host_retry: Option<&Value>,
     relays: &Relays,
 ) -> Loaded {
+    let status = written.is_status.then(|| status::parse(&written, host));
     let Written {
         name,
         file,
         mut faults,
         raw,
         is_relay: _,
+        is_status: _,
     } = written;
     let mut names = Vec::new();
     let function = match relays.get(&name) {
+        _ if let Some(status) = status => match status {
+            Ok(status) => Function::Status(status),
+            Err(found) => Function::Faulty([faults.into_vec(), found].concat()),
+        },
         Some(Candidate::Relay(relay)) => Function::Relay(relay.clone()),
         Some(Candidate::Faulty(found)) => {
             Function::Faulty([faults.into_vec(), found.clone()].concat())
@@ -90,7 +102,7 @@ pub(super) fn load(
         Some(Candidate::NotARelay) | None => {
             let pollers = raw.and_then(|raw| {
                 let mut reader = Reader {
-                    settings,
+                    settings: host.settings,
                     root,
                     relays,
                     faults: &mut faults,
@@ -129,9 +141,10 @@ pub(super) fn settle_names(loaded: Vec<Loaded>) -> BTreeMap<String, Function> {
             let function = match loaded.function {
                 function if clashes.is_empty() => function,
                 Function::Faulty(faults) => Function::Faulty([faults, clashes].concat()),
-                Function::Pollers(_) | Function::Relay(_) | Function::NotAPoller => {
-                    Function::Faulty(clashes)
-                }
+                Function::Pollers(_)
+                | Function::Relay(_)
+                | Function::Status(_)
+                | Function::NotAPoller => Function::Faulty(clashes),
             };
             (loaded.name, function)
         })
@@ -171,11 +184,11 @@ fn read_document(root: &Path, file: &Path, faults: &mut Faults) -> Option<(Strin
     Some((text, document))
 }
 
-/// `None` without a fault: neither a poller nor a relay.
+/// `None` without a fault: none of ours.
 fn shaped(text: &str, document: Value, faults: &mut Faults) -> Option<raw::FunctionFile> {
     let is_poller = document.get("poller").is_some() || document.get("pollers").is_some();
     suspect_keys(&document, is_poller, faults);
-    if !is_poller && document.get("relay").is_none() {
+    if !is_poller && document.get("relay").is_none() && document.get("status").is_none() {
         return None;
     }
     read_json::<OnceOnly>(text, faults);
@@ -195,9 +208,9 @@ fn shaped(text: &str, document: Value, faults: &mut Faults) -> Option<raw::Funct
 /// The host tolerates any key beside its own, so a misspelt one would be ignored in silence.
 fn suspect_keys(document: &Value, is_poller: bool, faults: &mut Faults) {
     let ours: &[&str] = if is_poller {
-        &["poller", "pollers", "parallel", "relay"]
+        &["poller", "pollers", "parallel", "relay", "status"]
     } else {
-        &["poller", "pollers", "relay"]
+        &["poller", "pollers", "relay", "status"]
     };
     for key in document
         .as_object()
@@ -230,6 +243,7 @@ fn parse_function(
         pollers,
         parallel,
         relay: _,
+        status: _,
     } = raw;
     let root = Place::root();
     check_bindings(&bindings, reader.faults);

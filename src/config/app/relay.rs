@@ -3,22 +3,15 @@
 //! Everything that would make the host not find such a function, not write what it is given, or
 //! change it on the way, is a fault here: a poller only sees answers.
 
-use serde_json::Value;
-
+use super::bindings::{Bindings, Host, Placed, below, is_function_name};
 use super::function::Written;
 use crate::azure::queue::LARGEST_MESSAGE;
 use crate::config::fault::{Faults, Place};
 use crate::config::relay::{Candidate, Relays};
-use crate::config::{RelayFunction, Settings, raw};
+use crate::config::{RelayFunction, raw};
 
 /// Base64 takes a quarter of what is stored.
 const LARGEST_IN_BASE64: usize = LARGEST_MESSAGE / 4 * 3;
-
-/// host.json, and the settings that override it.
-pub(super) struct Host<'a> {
-    pub(super) json: &'a Value,
-    pub(super) settings: &'a Settings,
-}
 
 /// What each function of the app is to a poller that names it.
 pub(super) fn all(written: &[Written], host: &Host<'_>) -> Relays {
@@ -94,30 +87,7 @@ fn parse(
     })
 }
 
-/// A binding, and where it stands.
-struct Placed<'a> {
-    at: Place,
-    binding: &'a raw::Binding,
-}
-
-struct Bindings<'a> {
-    at: Place,
-    all: Vec<Placed<'a>>,
-}
-
 impl<'a> Bindings<'a> {
-    fn of(bindings: &'a [raw::Binding]) -> Self {
-        let at = Place::root().key("bindings");
-        let placed = bindings.iter().enumerate().map(|(index, binding)| Placed {
-            at: at.index(index),
-            binding,
-        });
-        Self {
-            all: placed.collect(),
-            at,
-        }
-    }
-
     fn trigger(&self, faults: &mut Faults) -> Option<&Placed<'a>> {
         let trigger = self.all.iter().find(|placed| placed.is("httpTrigger"));
         let Some(trigger) = trigger else {
@@ -148,18 +118,6 @@ impl<'a> Bindings<'a> {
         };
         faults.add(&trigger.at.key("authLevel"), problem, "write function");
         Some(trigger)
-    }
-
-    fn response(&self, faults: &mut Faults) -> Option<&Placed<'a>> {
-        let response = self.outputs().find(|placed| placed.is("http"));
-        if response.is_none() {
-            faults.add(
-                &self.at,
-                "has no http output, so that its answer could not be told from that of others",
-                "add { \"type\": \"http\", \"direction\": \"out\", \"name\": \"res\" }",
-            );
-        }
-        response
     }
 
     fn output(&self, wanted: Option<&str>, faults: &mut Faults) -> Option<&Placed<'a>> {
@@ -197,40 +155,9 @@ impl<'a> Bindings<'a> {
             }
         }
     }
-
-    fn outputs(&self) -> impl Iterator<Item = &Placed<'a>> {
-        self.all.iter().filter(|placed| {
-            let direction = placed.binding.direction.as_deref().unwrap_or("in");
-            !direction.eq_ignore_ascii_case("in")
-        })
-    }
 }
 
 impl Placed<'_> {
-    fn is(&self, kind: &str) -> bool {
-        self.binding.kind.eq_ignore_ascii_case(kind)
-    }
-
-    fn name(&self) -> Option<&str> {
-        self.binding.name.as_deref()
-    }
-
-    /// `$return` is none: it is answered by another member, and tried as base64.
-    fn named(&self, faults: &mut Faults) -> Option<String> {
-        let name = self.name().unwrap_or_default();
-        let first = name.bytes().next();
-        if first.is_some_and(|byte| byte.is_ascii_alphabetic())
-            && name.len() <= 128
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        {
-            return Some(name.to_owned());
-        }
-        let problem = format!("is not a name for a binding of a relay: {name}");
-        let hint = "write a letter, then letters and digits, at most 128";
-        faults.add(&self.at.key("name"), problem, hint);
-        None
-    }
-
     /// The name of the function unless told.
     fn route(&self, function: &str, faults: &mut Faults) -> Option<String> {
         let route = self.binding.route.as_deref().unwrap_or(function);
@@ -262,11 +189,6 @@ impl Placed<'_> {
 }
 
 impl Host<'_> {
-    fn route_prefix(&self) -> String {
-        let prefix = self.text("/extensions/http/routePrefix");
-        prefix.unwrap_or("api").trim_matches('/').to_owned()
-    }
-
     fn largest_message(&self) -> usize {
         let encoding = self.text("/extensions/queues/messageEncoding");
         match encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("none")) {
@@ -274,26 +196,4 @@ impl Host<'_> {
             false => LARGEST_IN_BASE64,
         }
     }
-
-    fn text(&self, pointer: &str) -> Option<&str> {
-        let setting = format!("AzureFunctionsJobHost{}", pointer.replace('/', "__"));
-        let written = || self.json.pointer(pointer).and_then(Value::as_str);
-        self.settings.get(&setting).or_else(written)
-    }
-}
-
-fn below(prefix: &str, route: &str) -> String {
-    match prefix {
-        "" => route.to_owned(),
-        prefix => format!("{prefix}/{route}"),
-    }
-}
-
-fn is_function_name(name: &str) -> bool {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    let first = name.bytes().next();
-    first.is_some_and(|byte| byte.is_ascii_alphabetic())
-        && name.len() <= 128
-        && name.bytes().all(legal)
-        && !name.eq_ignore_ascii_case("host")
 }

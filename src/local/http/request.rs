@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, header};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-use super::{Call, text};
+use super::{Admitted, Call, text};
 use crate::local::envelope::{Members, TriggerData};
 
 /// What the handler is told about a call.
@@ -22,7 +22,7 @@ pub(super) fn trigger_data(call: &Call) -> TriggerData {
         .with("Query", &call.query)
         .with("Headers", &headers)
         .with("Params", &call.parameters)
-        .with("Identities", &json!([anonymous()]));
+        .with("Identities", &json!([identity(call.admitted)]));
     if let Some(body) = &body {
         data.push("Body", body);
     }
@@ -41,6 +41,7 @@ pub(in crate::local) fn empty(url: String) -> TriggerData {
         headers: HeaderMap::new(),
         parameters: BTreeMap::new(),
         body: None,
+        admitted: Admitted::Anonymous,
     })
 }
 
@@ -114,11 +115,26 @@ fn body_text(headers: &HeaderMap, body: &[u8]) -> String {
     String::from_utf8_lossy(body).into_owned()
 }
 
-fn anonymous() -> Value {
+fn identity(admitted: Admitted) -> Value {
+    let claims = match admitted {
+        Admitted::Anonymous => json!([]),
+        Admitted::MasterKey => claims("Admin", "master"),
+        Admitted::FunctionKey => claims("Function", "default"),
+    };
+    let is_known = admitted != Admitted::Anonymous;
     json!({
-        "AuthenticationType": null, "IsAuthenticated": false, "Actor": null, "BootstrapContext": null,
-        "Claims": [], "Label": null, "Name": null,
+        "AuthenticationType": is_known.then_some("WebJobsAuthLevel"), "IsAuthenticated": is_known,
+        "Actor": null, "BootstrapContext": null,
+        "Claims": claims, "Label": null, "Name": null,
         "NameClaimType": "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/name",
         "RoleClaimType": "http://schemas.microsoft.com/ws/2008/06/identity/claims/role",
     })
+}
+
+fn claims(level: &str, key: &str) -> Value {
+    let claim = |kind: &str, value: &str| {
+        let kind = format!("http://schemas.microsoft.com/2017/07/functions/claims/{kind}");
+        json!({ "Type": kind, "Value": value })
+    };
+    json!([claim("authlevel", level), claim("keyid", key)])
 }

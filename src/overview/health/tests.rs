@@ -136,6 +136,7 @@ fn verdict(
     let codes = view.findings.iter();
     let codes = codes.map(|found| (found.code, found.level)).collect();
     for found in &view.findings {
+        assert!(CODES.contains(&found.code), "{found:?}");
         assert!(
             !found.says.is_empty() && !found.next.is_empty(),
             "{found:?}"

@@ -1,0 +1,208 @@
+//! What only looks.
+
+use axum::http::StatusCode;
+
+use super::answers::{
+    CaseAnswer, CaseDetail, HealthAnswer, HistoryAnswer, QuarantineAnswer, SchemaAnswer,
+};
+use super::ask::Ask;
+use super::reply::Reply;
+use super::routes::Endpoint;
+use super::{Desk, Status, openapi};
+use crate::model::schema::Schema;
+use crate::overview::health::Health;
+use crate::overview::view::{CaseView, ColumnView};
+use crate::overview::{AppView, metrics};
+use crate::tick::Poller;
+use crate::tick::operate::Found;
+use crate::tick::quarantine::{Kept, Kepts};
+use crate::tick::report::TickError;
+
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(super) async fn read(
+    status: &Status,
+    endpoint: Endpoint,
+    names: &[&str],
+    ask: &Ask,
+) -> Result<Reply, Reply> {
+    let Status { function, desk } = status;
+    let name = names.first().copied().unwrap_or_default();
+    match endpoint {
+        Endpoint::Page => Ok(Reply::page(function.actions)),
+        Endpoint::OpenApi => Ok(Reply::json(&openapi::openapi(&function.path))),
+        Endpoint::Checkpoints => Ok(Reply::json(&*desk.all().await?)),
+        Endpoint::Metrics => {
+            let text = metrics::text(&*desk.all().await?);
+            Ok(Reply::text(PROMETHEUS, text))
+        }
+        Endpoint::Health => Ok(health(&*desk.all().await?)),
+        Endpoint::Poller => match &*desk.one(name).await? {
+            Some(detail) => Ok(Reply::json(detail)),
+            None => Err(desk.no_such_poller(name)),
+        },
+        Endpoint::History => match &*desk.one(name).await? {
+            Some(detail) => Ok(Reply::json(&HistoryAnswer {
+                poller: name,
+                history: &detail.history,
+                audit: &detail.audit,
+            })),
+            None => Err(desk.no_such_poller(name)),
+        },
+        Endpoint::Schema => schema(desk.poller(name)?, ask).await,
+        Endpoint::Quarantine => {
+            let Kepts { rows, unreadable } = quarantined(desk.poller(name)?).await?;
+            Ok(Reply::json(&QuarantineAnswer {
+                poller: name,
+                rows: rows.iter().map(|kept| case(kept, function.open)).collect(),
+                unreadable: unreadable.len(),
+            }))
+        }
+        Endpoint::Case => {
+            let event = names.get(1).copied().unwrap_or_default();
+            let with_data = ask.query.get("data").is_some_and(|data| data == "1");
+            if with_data && function.open {
+                return Err(Reply::refused(
+                    StatusCode::FORBIDDEN,
+                    "row data is not shown where no key is asked for",
+                    "give the httpTrigger of the status function the authLevel function",
+                ));
+            }
+            let rows = kept(desk.poller(name)?, event).await?;
+            let rows = rows.iter().map(|kept| CaseDetail {
+                case: case(kept, function.open),
+                batch_id: kept.case.batch_id.clone(),
+                first_failed_at: kept.case.first_failed_at,
+                event: with_data.then(|| kept.case.event().to_owned()),
+            });
+            Ok(Reply::json(&CaseAnswer {
+                poller: name,
+                rows: rows.collect(),
+            }))
+        }
+        Endpoint::Pause | Endpoint::Resume | Endpoint::Redrive | Endpoint::Discard => {
+            unreachable!("these are actions")
+        }
+    }
+}
+
+impl Desk {
+    pub(super) fn poller(&self, name: &str) -> Result<&Poller, Reply> {
+        let poller = self.overview.poller(name);
+        poller.ok_or_else(|| self.no_such_poller(name))
+    }
+}
+
+/// The rows of one event, whole: an id is never completed, since one of them may be discarded.
+pub(super) async fn kept(poller: &Poller, event: &str) -> Result<Vec<Kept>, Reply> {
+    let mut rows = quarantined(poller).await?.rows;
+    rows.retain(|kept| kept.case.event_id == event);
+    if rows.is_empty() {
+        let name = &poller.name;
+        return Err(Reply::refused(
+            StatusCode::NOT_FOUND,
+            format!("no row of {name} in quarantine has the event id {event}"),
+            "it may have been sent again or discarded meanwhile; checkpoints/{poller}/quarantine lists what is there",
+        ));
+    }
+    Ok(rows)
+}
+
+pub(super) fn unavailable(error: &TickError) -> Reply {
+    Reply::refused(
+        StatusCode::SERVICE_UNAVAILABLE,
+        error.story(),
+        "mend what the error names; nothing was changed by this request",
+    )
+}
+
+async fn quarantined(poller: &Poller) -> Result<Kepts, Reply> {
+    let kepts = poller.quarantined().await;
+    kepts.map_err(|error| unavailable(&error))
+}
+
+fn case(kept: &Kept, open: bool) -> CaseView {
+    let case = &kept.case;
+    CaseView {
+        event_id: case.event_id.clone(),
+        sink: case.sink.clone(),
+        // A key may be a name or an address.
+        key: if open { String::new() } else { case.key() },
+        quarantined_at: case.quarantined_at,
+        attempts: case.attempts,
+        reason: case.error.clone(),
+        superseded: kept.superseded,
+    }
+}
+
+fn health(view: &AppView) -> Reply {
+    let stuck = view.pollers.iter();
+    let stuck = stuck.filter(|poller| poller.health == Health::Stuck);
+    let code = match view.health {
+        Health::Stuck => StatusCode::SERVICE_UNAVAILABLE,
+        Health::Ok | Health::Attention | Health::Stopped => StatusCode::OK,
+    };
+    let answer = HealthAnswer {
+        health: view.health,
+        at: view.at,
+        stuck: stuck.map(|poller| poller.poller.clone()).collect(),
+        faults: view.faults.len(),
+    };
+    Reply::json_with(code, &answer)
+}
+
+/// Of the newest checkpoint, or of the one that `?version=N` names.
+async fn schema(poller: &Poller, ask: &Ask) -> Result<Reply, Reply> {
+    let name = &poller.name;
+    let missing = |error: String, hint: &str| Reply::refused(StatusCode::NOT_FOUND, error, hint);
+    let found = poller.found().await.map_err(|error| unavailable(&error))?;
+    let Found::Document(document) = found else {
+        return Err(missing(
+            format!("{name} has no state that could be read"),
+            "it has not run yet, or its document is refused: checkpoints/{poller} says which",
+        ));
+    };
+    let wanted = match ask.query.get("version").map(|text| text.parse::<u64>()) {
+        None => document.version(),
+        Some(Ok(version)) => Some(version),
+        Some(Err(_)) => {
+            return Err(Reply::refused(
+                StatusCode::BAD_REQUEST,
+                "version is not a number",
+                "write ?version=N with the version of a kept checkpoint",
+            ));
+        }
+    };
+    let mut history = document.history.iter();
+    let Some(entry) = history.find(|entry| Some(entry.version) == wanted) else {
+        let error = match wanted {
+            Some(wanted) => format!("{name} has no kept checkpoint with the version {wanted}"),
+            None => format!("{name} has not committed anything yet"),
+        };
+        return Err(missing(error, "checkpoints/{poller}/history lists them"));
+    };
+    let (wanted, hash) = (entry.version, entry.schema.as_deref());
+    let current = document.schema.iter();
+    let mut known = current.chain(document.past_schemas.values());
+    match hash.and_then(|hash| known.find(|schema| schema.hash() == hash)) {
+        Some(schema) => Ok(Reply::json(&SchemaAnswer {
+            poller: name.clone(),
+            version: wanted,
+            hash: schema.hash().to_owned(),
+            columns: columns(schema),
+        })),
+        None => Err(missing(
+            format!("the columns of {name} at version {wanted} are not known"),
+            "they are written down with the first batch that is committed",
+        )),
+    }
+}
+
+fn columns(schema: &Schema) -> Vec<ColumnView> {
+    let columns = schema.columns().iter().map(|column| ColumnView {
+        name: column.name.clone(),
+        declared: column.declared.clone(),
+        role: column.role.name(),
+    });
+    columns.collect()
+}
