@@ -14,7 +14,7 @@ use crate::model::trail::{Facts, RowFacts, Trail, follow};
 /// Say why a row did not arrive, or whether it did
 ///
 /// Looks for the row by its key, now, and follows it: table, filter, cursor, checkpoint, delivered events,
-/// quarantine, receivers. Each line says what it rests on: `observed` in the database just now, `recorded` in the state or
+/// quarantine, receivers. Each line says what it rests on: `observed` in the database just now, `recorded` in the state, the ledger or
 /// the quarantine, or only `inferred` from positions.
 #[derive(Debug, Args)]
 pub(super) struct Trace {

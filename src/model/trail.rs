@@ -6,6 +6,7 @@
 
 mod facts;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
@@ -13,7 +14,9 @@ use serde::Serialize;
 use super::page::{EventId, Op};
 use super::position::Position;
 
-pub use facts::{Behind, Delivered, Facts, FailureFacts, Obstacle, RowFacts, SetAside, SinkFacts};
+pub use facts::{
+    Behind, Facts, FailureFacts, LedgerFacts, LedgerLine, Obstacle, RowFacts, SetAside, SinkFacts,
+};
 
 /// What a statement rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -175,18 +178,22 @@ impl Facts {
                 "event {id} is among those delivered above the checkpoint"
             ));
         }
-        match &row.ledger {
-            None => {}
-            Some(lines) if lines.is_empty() => {
-                said.recorded(format!("the ledger does not have event {id}"));
-            }
-            Some(lines) => {
-                for Delivered { sink, at } in lines {
-                    said.recorded(format!("the ledger has it: {sink} took it at {at}"));
-                }
-            }
+        for line in row.ledger.iter().flat_map(|ledger| &ledger.lines) {
+            let LedgerLine { sink, at, taken } = line;
+            said.recorded(match taken {
+                true => format!("the ledger has it: {sink} took it at {at}"),
+                false => format!("the ledger has it: {sink} did not take it at {at}"),
+            });
         }
-        if self.is_passed(row) && row.ledger.is_none() && !row.is_remembered {
+        let missing = row.without_a_line();
+        if !missing.is_empty() {
+            said.recorded(format!(
+                "the ledger reaches to its place, and does not have event {id} for {}",
+                missing.join(", ")
+            ));
+        }
+        let told = !row.takers().is_empty() || !missing.is_empty();
+        if self.is_passed(row) && !told && !row.is_remembered {
             said.inferred(self.passed());
         }
     }
@@ -305,8 +312,7 @@ impl Facts {
             );
             return (Verdict::Quarantined, Evidence::Recorded, text);
         }
-        if !row.passes_filter && !row.is_remembered && row.ledger.as_ref().is_none_or(Vec::is_empty)
-        {
+        if !row.passes_filter && !row.is_remembered && row.takers().is_empty() {
             let text =
                 "it is not delivered, because the filter leaves it out as it is now".to_owned();
             return (Verdict::Filtered, Evidence::Observed, text);
@@ -326,18 +332,23 @@ impl Facts {
             );
             return (Verdict::Behind, Evidence::Inferred, text);
         }
-        match &row.ledger {
-            Some(lines) if !lines.is_empty() => {
-                let text = format!("it was delivered to {}", sinks_of(lines));
-                return (Verdict::Delivered, Evidence::Recorded, text);
-            }
-            Some(_) if self.is_passed(row) => {
-                let text = "the checkpoint has passed its place, and the ledger does not have it: it was not \
-                            delivered; `dbtick reset` to a place before it brings it"
-                    .to_owned();
-                return (Verdict::Missing, Evidence::Recorded, text);
-            }
-            _ => {}
+        let missing = row.without_a_line();
+        if self.is_passed(row) && !row.is_remembered && !missing.is_empty() {
+            return (Verdict::Missing, Evidence::Recorded, self.missing(&missing));
+        }
+        let takers = row.takers();
+        let refusers = row.refusers();
+        if !refusers.is_empty() {
+            let text = format!(
+                "{} did not take it, and it is no longer in quarantine: it was sent again or discarded by hand, which \
+                 `dbtick history` tells",
+                joined(&refusers)
+            );
+            return (Verdict::Quarantined, Evidence::Recorded, text);
+        }
+        if !takers.is_empty() {
+            let text = format!("it was delivered to {}", joined(&takers));
+            return (Verdict::Delivered, Evidence::Recorded, text);
         }
         if row.is_remembered {
             let text = "it was delivered as it is now".to_owned();
@@ -398,6 +409,19 @@ impl Facts {
         comparable && row.position.is_some() && row.position <= self.checkpoint
     }
 
+    /// The ledger would have it.
+    fn missing(&self, sinks: &[&str]) -> String {
+        let mut text = format!(
+            "the checkpoint has passed its place, and {} did not get it as it is now: it was changed, or came there, \
+             without a new cursor value",
+            sinks.join(", ")
+        );
+        if let Some(moved) = &self.moved {
+            text += &format!(", or was passed over by hand ({moved})");
+        }
+        text + "; `dbtick backfill` brings it"
+    }
+
     /// As much as a position says, and no more.
     fn passed(&self) -> String {
         let mut text = "it lies below the checkpoint and is not in quarantine, as delivered rows do; a row that got \
@@ -438,11 +462,7 @@ impl Facts {
             let Some(behind) = &sink.behind else {
                 return false;
             };
-            let recorded = row
-                .ledger
-                .iter()
-                .flatten()
-                .any(|line| line.sink == sink.name);
+            let recorded = row.takers().contains(sink.name.as_str());
             Some(position) > behind.position.as_ref()
                 && !behind.delivered.contains(&id)
                 && !recorded
@@ -452,11 +472,8 @@ impl Facts {
     }
 }
 
-fn sinks_of(lines: &[Delivered]) -> String {
-    let mut names: Vec<_> = lines.iter().map(|line| line.sink.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.join(", ")
+fn joined(names: &BTreeSet<&str>) -> String {
+    names.iter().copied().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! What is known about one row: gathered from the source, the state and the quarantine, and judged in
+//! What is known about one row: gathered from the source, the state, the ledger and the quarantine, and judged in
 //! `model::trail`. Nothing is written.
 
 use std::time::Duration;
 
 use super::budget::Budget;
 use super::keeper::Standing;
+use super::ledger::Records;
 use super::memory::Memory;
 use super::operate::Found;
 use super::reading::{load_document, look, read_located};
@@ -13,11 +14,12 @@ use super::{Poller, reason_to_stop};
 use crate::config::Start;
 use crate::model::halt::Halt;
 use crate::model::late::{Ordering, Sight};
+use crate::model::ledger::Mark;
 use crate::model::position::Position;
 use crate::model::sinks::SinkState;
 use crate::model::state::StateDocument;
 use crate::model::trail::{
-    Behind, Delivered, Facts, FailureFacts, Obstacle, RowFacts, SetAside, SinkFacts,
+    Behind, Facts, FailureFacts, LedgerFacts, LedgerLine, Obstacle, RowFacts, SetAside, SinkFacts,
 };
 use crate::source::Located;
 
@@ -56,8 +58,10 @@ impl Poller {
             waits_for: self.waits_for(document, &sight),
             ..Facts::default()
         };
+        let ids = located.iter().filter_map(|it| it.id).collect();
+        let records = self.recorded(&ids).await?;
         for located in located {
-            let ledger = self.in_the_ledger(&located).await?;
+            let ledger = in_the_ledger(&records, &located);
             facts.rows.push(RowFacts {
                 is_future: located
                     .position
@@ -75,11 +79,6 @@ impl Poller {
             self.add_state(&mut facts, standing, key);
         }
         Ok(facts)
-    }
-
-    /// The ledger's answer goes in here; `None`: there is no ledger, or it does not reach back so far.
-    async fn in_the_ledger(&self, _: &Located) -> Result<Option<Vec<Delivered>>, TickError> {
-        Ok(None)
     }
 
     fn add_state(&self, facts: &mut Facts, standing: &Standing, key: &[String]) {
@@ -105,7 +104,7 @@ impl Poller {
             Err(TickError::MarkedFailed) => None,
             Err(error) => Some(Obstacle::Fails(error.story())),
         };
-        let moves = ["reset", "rollback", "import", "clone"];
+        let moves = ["reset", "rollback", "import", "clone", "discard"];
         let moved = document.audit.iter().rev();
         let mut moved = moved.filter(|entry| moves.iter().any(|it| entry.what.starts_with(it)));
         facts.moved = moved
@@ -152,6 +151,23 @@ impl Poller {
             several => format!("{first} and {} more", several - 1),
         })
     }
+}
+
+/// What is not there says something only about sinks for which the ledger reaches back to the place.
+fn in_the_ledger(records: &Records, located: &Located) -> Option<LedgerFacts> {
+    let reach = records.reach.as_ref()?;
+    let found = located.id.and_then(|id| records.found.get(&id));
+    let lines = found.into_iter().flatten().map(|recorded| LedgerLine {
+        sink: recorded.sink.clone(),
+        at: recorded.at,
+        taken: recorded.mark == Mark::Taken,
+    });
+    let covers = |above: &Option<Position>| located.position > *above;
+    let reaches = reach.covers.iter().filter(|(_, above)| covers(above));
+    Some(LedgerFacts {
+        lines: lines.collect(),
+        reaches: reaches.map(|(sink, _)| sink.clone()).collect(),
+    })
 }
 
 /// As it is shown, since that is how it was asked for.

@@ -186,3 +186,25 @@ async fn what_cannot_be_traced_says_why() {
         &["document is gone"],
     );
 }
+
+/// With a ledger the same questions have better answers.
+#[tokio::test]
+async fn a_ledger_makes_it_recorded_and_finds_what_was_passed_over() {
+    let world = World::with_orders(json!({ "ledger": "full" }))
+        .await
+        .rows(3)
+        .await;
+    let handler = world.serve().await;
+    drain(&handler).await;
+    let trail = check(&world, "2", "delivered", "recorded");
+    assert_eq!(trail["conclusion"]["text"], "it was delivered to webhook");
+    let mut writer = world.writer().await;
+    // Without a new cursor value: no poller can see it (A7).
+    writer
+        .sql("UPDATE orders SET note = 'corrected' WHERE id = 2")
+        .await;
+    let trail = check(&world, "2", "missing", "recorded");
+    let text = trail["conclusion"]["text"].as_str().unwrap();
+    assert!(text.contains("without a new cursor value"), "{text}");
+    assert!(text.contains("`dbtick backfill` brings it"), "{text}");
+}

@@ -1,5 +1,7 @@
 //! What was found out about a row before anything is said about it.
 
+use std::collections::BTreeSet;
+
 use crate::clock::Timestamp;
 use crate::model::page::{EventId, Op};
 use crate::model::position::Position;
@@ -56,15 +58,23 @@ pub struct RowFacts {
     pub is_future: bool,
     /// This version is in the set that was delivered above the checkpoint.
     pub is_remembered: bool,
-    /// What the ledger has about this version; `None`: no ledger reaches back to it.
-    pub ledger: Option<Vec<Delivered>>,
+    /// What the ledger says about this version; `None`: there is no ledger.
+    pub ledger: Option<LedgerFacts>,
 }
 
-/// A line of the ledger.
+#[derive(Debug, Clone, Default)]
+pub struct LedgerFacts {
+    pub lines: Vec<LedgerLine>,
+    /// Sinks of which the ledger has all that they got at this place.
+    pub reaches: Vec<String>,
+}
+
 #[derive(Debug, Clone)]
-pub struct Delivered {
+pub struct LedgerLine {
     pub sink: String,
     pub at: Timestamp,
+    /// Or else it was set aside, and may have been sent again since.
+    pub taken: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -99,6 +109,34 @@ pub struct FailureFacts {
     pub named: Vec<String>,
     pub attempts: u32,
     pub error: String,
+}
+
+impl RowFacts {
+    /// Sinks of which it is written down that they took this version.
+    pub(super) fn takers(&self) -> BTreeSet<&str> {
+        self.sinks(true)
+    }
+
+    /// Sinks of which it is written down that they did not take it, and nothing else since.
+    pub(super) fn refusers(&self) -> BTreeSet<&str> {
+        &self.sinks(false) - &self.sinks(true)
+    }
+
+    fn sinks(&self, taken: bool) -> BTreeSet<&str> {
+        let lines = self.ledger.iter().flat_map(|ledger| &ledger.lines);
+        let such = lines.filter(|line| line.taken == taken);
+        such.map(|line| line.sink.as_str()).collect()
+    }
+
+    /// Sinks that would be in the ledger if they had got this version, and are not.
+    pub(super) fn without_a_line(&self) -> Vec<&str> {
+        let Some(ledger) = &self.ledger else {
+            return Vec::new();
+        };
+        let has = |sink: &&String| ledger.lines.iter().any(|line| line.sink == **sink);
+        let reached = ledger.reaches.iter().filter(|sink| !has(sink));
+        reached.map(String::as_str).collect()
+    }
 }
 
 impl FailureFacts {

@@ -78,11 +78,17 @@ fn set_aside(bytes: [u8; 16]) -> SetAside {
     }
 }
 
-fn delivered() -> Delivered {
-    Delivered {
-        sink: "hook".to_owned(),
+/// What a ledger says that reaches to the row for these sinks.
+fn ledger(lines: &[(&str, bool)], reaches: &[&str]) -> Option<LedgerFacts> {
+    let line = |(sink, taken): &(&str, bool)| LedgerLine {
+        sink: (*sink).to_owned(),
         at: at(9),
-    }
+        taken: *taken,
+    };
+    Some(LedgerFacts {
+        lines: lines.iter().map(line).collect(),
+        reaches: reaches.iter().map(|&sink| sink.to_owned()).collect(),
+    })
 }
 
 #[track_caller]
@@ -202,17 +208,6 @@ fn below_the_checkpoint_is_inferred_delivered_and_says_what_looks_the_same() {
 fn what_is_written_down_is_recorded() {
     let remembered = with(facts(10), |row| row.is_remembered = true);
     check(&remembered, Verdict::Delivered, Recorded, "as it is now");
-    let ledger = with(facts(90), |row| row.ledger = Some(vec![delivered()]));
-    check(&ledger, Verdict::Delivered, Recorded, "delivered to hook");
-    let statements = follow(&ledger).statements;
-    assert!(
-        statements.iter().all(|said| said.evidence != Inferred),
-        "{statements:#?}"
-    );
-    let lost = with(facts(90), |row| row.ledger = Some(Vec::new()));
-    check(&lost, Verdict::Missing, Recorded, "it was not delivered");
-    let new = with(facts(10), |row| row.ledger = Some(Vec::new()));
-    check(&new, Verdict::Pending, Inferred, "it is new");
     let aside = Facts {
         set_aside: vec![set_aside(ID)],
         ..facts(90)
@@ -362,4 +357,52 @@ fn the_newest_version_is_concluded_about() {
             .any(|said| said.text.starts_with("it is deleted")),
         "{said:#?}"
     );
+}
+
+#[test]
+fn a_ledger_says_what_positions_cannot() {
+    let of = |checkpoint, lines: &[(&str, bool)], reaches: &[&str]| {
+        with(facts(checkpoint), |row| row.ledger = ledger(lines, reaches))
+    };
+    let taken = of(90, &[("hook", true)], &["hook"]);
+    check(&taken, Verdict::Delivered, Recorded, "delivered to hook");
+    let statements = follow(&taken).statements;
+    assert!(
+        statements.iter().all(|said| said.evidence != Inferred),
+        "{statements:#?}"
+    );
+    let lost = of(90, &[], &["hook"]);
+    check(
+        &lost,
+        Verdict::Missing,
+        Recorded,
+        "hook did not get it as it is now",
+    );
+    let half = of(90, &[("hook", true)], &["hook", "audit"]);
+    check(&half, Verdict::Missing, Recorded, "audit did not get it");
+    let too_old = of(90, &[], &[]);
+    check(
+        &too_old,
+        Verdict::Delivered,
+        Inferred,
+        "as delivered rows do",
+    );
+    let new = of(10, &[], &["hook"]);
+    check(&new, Verdict::Pending, Inferred, "it is new");
+    let remembered = with(of(10, &[], &["hook"]), |row| row.is_remembered = true);
+    check(&remembered, Verdict::Delivered, Recorded, "as it is now");
+    let refused = of(90, &[("hook", false)], &["hook"]);
+    check(
+        &refused,
+        Verdict::Quarantined,
+        Recorded,
+        "sent again or discarded",
+    );
+    let redriven = of(90, &[("hook", false), ("hook", true)], &["hook"]);
+    check(&redriven, Verdict::Delivered, Recorded, "delivered to hook");
+    let catching_up = Facts {
+        sinks: vec![behind(40, &[])],
+        ..of(90, &[("hook", true)], &["hook", "audit"])
+    };
+    check(&catching_up, Verdict::Behind, Inferred, "audit");
 }
