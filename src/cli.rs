@@ -17,6 +17,7 @@ mod peek;
 mod problem;
 mod quarantine;
 mod rails;
+mod reconcile;
 mod reset;
 mod resolve;
 mod rollback;
@@ -26,6 +27,7 @@ mod state;
 mod status;
 mod target;
 mod tick;
+mod trace;
 mod unlock;
 
 use std::error::Error;
@@ -65,6 +67,7 @@ enum Command {
     Status(status::Status),
     Peek(peek::Peek),
     Tick(tick::Tick),
+    Trace(trace::Trace),
     Pause(pause::Pause),
     Resume(pause::Resume),
     Unlock(unlock::Unlock),
@@ -78,6 +81,7 @@ enum Command {
     Orphans(orphans::Orphans),
     Resolve(resolve::Resolve),
     Backfill(backfill::Backfill),
+    Reconcile(reconcile::Reconcile),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
     Completions(manual::Completions),
@@ -99,9 +103,10 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    if matches!(cli.command, Command::Serve(_)) {
-        telemetry::start(settings.get("DBTICK_LOG").unwrap_or("info"));
-    }
+    let export = match cli.command {
+        Command::Serve(_) => telemetry::start(&settings, runtime.handle()),
+        _ => None,
+    };
     let code = runtime.block_on(async {
         match cli.command {
             Command::Serve(serve) => serve.run(&settings).await,
@@ -112,6 +117,7 @@ pub fn main() -> ExitCode {
             Command::Status(status) => status.run().await,
             Command::Peek(peek) => peek.run().await,
             Command::Tick(tick) => tick.run().await,
+            Command::Trace(trace) => trace.run().await,
             Command::Unlock(unlock) => unlock.run().await,
             Command::Pause(pause) => pause.run().await,
             Command::Resume(resume) => resume.run().await,
@@ -125,11 +131,15 @@ pub fn main() -> ExitCode {
             Command::Orphans(orphans) => orphans.run().await,
             Command::Resolve(resolve) => resolve.run().await,
             Command::Backfill(backfill) => backfill.run().await,
+            Command::Reconcile(reconcile) => reconcile.run().await,
             Command::Schema(schema) => schema.run(),
             Command::Completions(completions) => completions.run::<Cli>(),
             Command::Man(man) => man.run::<Cli>(),
         }
     });
+    if let Some(export) = export {
+        export.stop();
+    }
     runtime.shutdown_timeout(LAST_WRITES);
     code
 }

@@ -18,5 +18,6 @@ pub mod schema;
 pub mod sinks;
 pub mod state;
 pub mod trace;
+pub mod trail;
 pub mod transitions;
 pub mod trouble;

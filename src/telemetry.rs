@@ -1,11 +1,23 @@
 //! What dbtick says while it works. stdout is information, stderr is errors: the Functions host
 //! tells them apart by the stream, one event per line.
 
+mod export;
+pub mod spans;
+
 use std::io::{self, Write};
 
 use serde::Serialize;
+use tokio::runtime::Handle;
+use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::Settings;
+pub use export::Export;
 
 use crate::tick::report::{Behind, ClockSkew, LateReport, Tally, TickReport};
 
@@ -75,31 +87,53 @@ struct RefusedLine<'a> {
     problems: &'a [String],
 }
 
-/// `filter` as in `DBTICK_LOG`, e.g. `info` or `dbtick=debug`.
-pub fn start(filter: &str) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+/// The log as `DBTICK_LOG` wants it, e.g. `info` or `dbtick=debug`; and spans, where the settings of
+/// OpenTelemetry name somebody who takes them.
+pub fn start(settings: &Settings, runtime: &Handle) -> Option<Export> {
     let writer = io::stderr
         .with_max_level(tracing::Level::ERROR)
         .or_else(io::stdout);
+    let export = Export::configured(settings, runtime);
+    let filter = settings.get("DBTICK_LOG").unwrap_or("info");
+    let taker = export.as_ref().ok().and_then(Option::as_ref);
     // A second start in one process keeps the first.
-    drop(
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_ansi(false)
-            // It would complain on stderr, and panic where nobody reads that either.
-            .log_internal_errors(false)
-            .with_writer(writer)
-            .try_init(),
-    );
+    drop(subscriber(filter, writer, taker).try_init());
+    export.unwrap_or_else(|problem| {
+        tracing::error!("no spans are exported: {}", one_line(&problem));
+        None
+    })
 }
 
-/// The line of a tick that nobody's invocation brought about.
-#[must_use]
-pub fn tick_line(report: &TickReport) -> impl Serialize + '_ {
-    line_of(report, None)
+fn subscriber<W>(filter: &str, writer: W, export: Option<&Export>) -> impl Subscriber + use<W>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let is_no_span_of_ours = filter_fn(|of| of.target() != spans::TARGET);
+    let log = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        // It would complain on stderr, and panic where nobody reads that either.
+        .log_internal_errors(false)
+        .with_writer(writer)
+        .with_filter(filter.and(is_no_span_of_ours));
+    let mut layers = vec![log.boxed()];
+    if let Some(export) = export {
+        let spans = tracing_opentelemetry::layer()
+            .with_tracer(export.tracer())
+            .with_location(false)
+            .with_threads(false)
+            .with_tracked_inactivity(false)
+            .with_level(false)
+            .with_target(false)
+            .with_context_activation(false)
+            .with_filter(Targets::new().with_target(spans::TARGET, tracing::Level::INFO));
+        layers.push(spans.boxed());
+    }
+    tracing_subscriber::registry().with(layers)
 }
 
-fn line_of<'a>(report: &'a TickReport, cause: Option<&'a Cause<'a>>) -> TickLine<'a> {
+/// The line of a tick: what log queries may count on. No cause: nobody's invocation brought it about.
+pub fn tick_line<'a>(report: &'a TickReport, cause: Option<&'a Cause<'a>>) -> impl Serialize + 'a {
     let (outcome, error) = match &report.result {
         Ok(outcome) => (outcome.name(), None),
         Err(error) => (error.name(), Some(error.story())),
@@ -122,7 +156,7 @@ fn line_of<'a>(report: &'a TickReport, cause: Option<&'a Cause<'a>>) -> TickLine
 
 pub fn tick_ended(report: &TickReport, cause: &Cause<'_>) {
     let invocation_id = cause.invocation_id;
-    line(&line_of(report, Some(cause)));
+    line(&tick_line(report, Some(cause)));
     if let Some(seconds) = report
         .late
         .oldest_witness_s
@@ -182,5 +216,45 @@ fn line(value: &impl Serialize) {
     if let Ok(mut text) = serde_json::to_vec(value) {
         text.push(b'\n');
         io::stdout().lock().write_all(&text).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_span_is_made_while_nobody_takes_any() {
+        for filter in ["info", "trace", "dbtick=trace", "dbtick::spans=trace"] {
+            let subscriber = subscriber(filter, io::sink, None);
+            tracing::subscriber::with_default(subscriber, || {
+                let span = spans::invocation("Orders", "id", None);
+                assert!(span.is_disabled(), "{filter}");
+                assert!(spans::tick("orders", "id").is_disabled());
+                assert!(spans::deliver("hook", 1, 1).is_disabled());
+                assert_eq!(spans::place_of(&spans::tick("orders", "id")), None);
+            });
+        }
+    }
+
+    #[test]
+    fn spans_that_are_taken_are_not_in_the_log() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let settings = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")];
+        let settings: Settings = settings.into_iter().collect();
+        let export = Export::configured(&settings, runtime.handle()).unwrap();
+        let (file, path) = tempfile::NamedTempFile::new().unwrap().into_parts();
+        let subscriber = subscriber("info", std::sync::Mutex::new(file), export.as_ref());
+        tracing::subscriber::with_default(subscriber, || {
+            let span = spans::tick("orders", "id");
+            assert!(!span.is_disabled());
+            let _inside = span.enter();
+            tracing::info!("said inside");
+        });
+        let log = std::fs::read_to_string(path).unwrap();
+        assert!(
+            log.contains("said inside") && !log.contains("orders"),
+            "{log}"
+        );
     }
 }

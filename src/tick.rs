@@ -18,15 +18,19 @@ pub mod operate;
 mod preview;
 pub mod quarantine;
 mod reading;
+mod redeliver;
 pub mod report;
 mod settling;
 pub mod stray;
 mod sweeping;
+mod trail;
 mod trouble;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
+
+use tracing::Instrument;
 
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
@@ -42,9 +46,11 @@ use crate::model::state::{StateDocument, Status};
 use crate::sink::{Outlet, QueueSink};
 use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
+use crate::telemetry::spans;
 
 pub use memory::remembered;
 pub use preview::{Forecast, Stood, Whereabouts};
+pub use redeliver::Redelivered;
 
 use birth::first_standing;
 use budget::Budget;
@@ -255,11 +261,21 @@ async fn claimed(
     poller: &Poller,
     standing: Standing,
 ) -> Result<Result<Box<Keeper<'_>>, Outcome>, TickError> {
-    Ok(match claim(poller, standing).await? {
+    let span = spans::claim();
+    let claimed = claim(poller, standing).instrument(span.clone()).await;
+    let claimed = claimed.inspect_err(|error| {
+        span.record("outcome", error.name());
+    })?;
+    let claimed = match claimed {
         Claimed::Mine(keeper) => Ok(keeper),
         Claimed::Elsewhere(owner) => Err(Outcome::HeldElsewhere { owner }),
         Claimed::Paused => Err(Outcome::Paused),
-    })
+    };
+    span.record(
+        "outcome",
+        claimed.as_ref().map_or_else(Outcome::name, |_| "mine"),
+    );
+    Ok(claimed)
 }
 
 /// Nothing is new, or nothing new may go out before a sink has come to where the others are. `passed`:

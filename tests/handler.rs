@@ -17,3 +17,5 @@ mod secrets;
 mod stopping;
 #[path = "handler/ticks.rs"]
 mod ticks;
+#[path = "handler/traces.rs"]
+mod traces;

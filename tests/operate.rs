@@ -15,6 +15,8 @@ mod pause;
 mod source;
 #[path = "operate/tick.rs"]
 mod tick;
+#[path = "operate/trace.rs"]
+mod trace;
 #[path = "operate/unlock.rs"]
 mod unlock;
 

@@ -11,11 +11,12 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::stream::{self, StreamExt};
+use tracing::Instrument;
 
 use super::invocation::{Answer, Invocation, invocation_id};
 use super::{Handler, Role};
 use crate::model::trace::TraceParent;
-use crate::telemetry;
+use crate::telemetry::{self, spans};
 use crate::tick::budget::Budget;
 use crate::tick::report::{LateReport, Tally, TickError, TickReport};
 use crate::tick::{Call, Poller, tick};
@@ -63,13 +64,6 @@ pub(super) async fn invoke(
         Ok(invocation) => invocation,
         Err(error) => return refused(StatusCode::BAD_REQUEST, error.to_string()),
     };
-    // A host that is not traced: receivers and our log are joined all the same.
-    let random = || handler.parts.clock.random();
-    let trace = invocation.trace;
-    let invocation = Invocation {
-        trace: trace.or_else(|| Some(TraceParent::begin(random(), random()))),
-        ..invocation
-    };
     if let Some(slot) = &handler.off_in_slot {
         return Answer::ok(vec![format!(
             "pollers are off in slot {slot}; set DBTICK_RUN_IN_SLOT=1 to run them there"
@@ -106,15 +100,25 @@ async fn poll_to_the_end(
     function: String,
     invocation: Invocation,
 ) -> Answer {
+    let span = spans::invocation(&function, &invocation.id, invocation.trace);
+    let random = || handler.parts.clock.random();
+    let invocation = Invocation {
+        // A host that is not traced: receivers and our log are joined all the same.
+        trace: spans::place_of(&span)
+            .or(invocation.trace)
+            .or_else(|| Some(TraceParent::begin(random(), random()))),
+        ..invocation
+    };
     let running = handler.running.clone();
-    let polled = running.spawn(async move {
+    let polled = async move {
         match handler.functions.get(&function) {
             Some(Role::Poll { pollers, parallel }) => {
                 poll(&handler, pollers, *parallel, &invocation).await
             }
             _ => unreachable!("the role of a function does not change"),
         }
-    });
+    };
+    let polled = running.spawn(polled.instrument(span));
     match polled.await {
         Ok(answer) => answer,
         Err(error) => match error.try_into_panic() {
@@ -141,7 +145,7 @@ async fn poll(
     };
     let ticks: Vec<_> = pollers
         .iter()
-        .map(|poller| unharmed(poller, call.clone()).boxed())
+        .map(|poller| traced(poller, call.clone(), &invocation.id).boxed())
         .collect();
     let reports: Vec<TickReport> = stream::iter(ticks)
         .buffer_unordered(parallel.max(1))
@@ -159,6 +163,19 @@ async fn poll(
 fn refused(function: &str, id: &str, status: StatusCode, problems: Vec<String>) -> Answer {
     telemetry::refused(function, id, &problems);
     Answer::failed(status, problems)
+}
+
+/// What receivers get names the span of the tick as their parent, where it is exported.
+async fn traced(poller: &Poller, call: Call, invocation_id: &str) -> TickReport {
+    let span = spans::tick(&poller.name, invocation_id);
+    let place = spans::place_of(&span).map(|place| place.to_string().into());
+    let call = Call {
+        trace: place.or(call.trace),
+        ..call
+    };
+    let report = unharmed(poller, call).instrument(span.clone()).await;
+    spans::ticked(&span, &report);
+    report
 }
 
 /// A bug in one poller must not take the others of its function with it.

@@ -1,7 +1,7 @@
 //! Where a tick stands in a trace: the `traceparent` of W3C's Trace Context.
 //!
 //! Read strictly, because what is wrong would be passed on to receivers: a broken one counts as
-//! none. `tracestate` belongs to whoever records spans, which we do not.
+//! none. `tracestate` is left out: it is for the tools of whoever began the trace.
 
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroU128};
@@ -52,6 +52,22 @@ impl TraceParent {
             span: span_id(span),
             ..self
         }
+    }
+
+    /// `None`: an id of zeros is none.
+    #[must_use]
+    pub fn of(trace: u128, span: u64, flags: u8) -> Option<Self> {
+        Some(Self {
+            trace: NonZeroU128::new(trace)?,
+            span: NonZeroU64::new(span)?,
+            flags,
+        })
+    }
+
+    /// Trace, span, flags.
+    #[must_use]
+    pub fn parts(self) -> (u128, u64, u8) {
+        (self.trace.get(), self.span.get(), self.flags)
     }
 
     /// For log queries: the `operation_Id` of Application Insights.
@@ -144,6 +160,8 @@ mod tests {
             let child = begun.child(other);
             prop_assert_eq!(TraceParent::parse(&begun.to_string()), Some(begun));
             prop_assert_eq!(TraceParent::parse(&child.to_string()), Some(child));
+            let (of_trace, of_span, of_flags) = begun.parts();
+            prop_assert_eq!(TraceParent::of(of_trace, of_span, of_flags), Some(begun));
             prop_assert_eq!((child.trace, child.flags), (begun.trace, flags));
         }
 

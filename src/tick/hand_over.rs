@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use tokio::time::timeout_at;
+use tracing::Instrument;
 
 use super::budget::Budget;
 use super::keeper::{Fences, Lease};
@@ -21,6 +22,7 @@ use crate::model::position::Position;
 use crate::model::sinks::{Attempt, Failure, SinkState, SizeLimit};
 use crate::model::state::StateDocument;
 use crate::sink::{DeliveryFailure, FailureKind, Sink, Stance, Unaccepted, Verdict};
+use crate::telemetry::spans;
 
 /// What a sink has done about an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,12 +141,18 @@ pub(super) async fn hand_over(
     batch: &Batch,
     sent_before: Vec<bool>,
 ) -> Handed {
+    let span = spans::deliver(sink.name(), batch.len(), batch.body.len());
     let mut work = Work::new(dispatch, sink, state, batch, sent_before);
-    work.send_all().await;
-    if dispatch.poller.poison.then == Poisoned::Quarantine {
-        work.judge_suspects().await;
-    }
-    work.finish()
+    let sending = async {
+        work.send_all().await;
+        if dispatch.poller.poison.then == Poisoned::Quarantine {
+            work.judge_suspects().await;
+        }
+    };
+    sending.instrument(span.clone()).await;
+    let handed = work.finish();
+    spans::delivered(&span, handed.failure.as_ref());
+    handed
 }
 
 struct Work<'a> {

@@ -17,7 +17,7 @@ use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::{Schema, SchemaChange};
 use crate::model::state::StateDocument;
-use crate::source::{ReadPage, SourceError};
+use crate::source::{Located, ReadPage, SourceError};
 use crate::store::{Loaded, StoreError, StoreKey};
 
 const MOST_TRIES: u32 = 3;
@@ -74,10 +74,15 @@ pub(super) async fn read_page(
         max_wait,
     } = poller.batch;
     asked(poller, budget, || {
-        let writer = PageWriter::new(&poller.events_as, max_rows.get(), max_bytes.get());
+        let writer = event_writer(poller, max_rows.get(), max_bytes.get());
         poller.source.read(after, writer, max_wait)
     })
     .await
+}
+
+/// Gives events the ids by which receivers know them.
+fn event_writer(poller: &Poller, max_rows: usize, max_bytes: usize) -> PageWriter {
+    PageWriter::new(&poller.events_as, max_rows, max_bytes)
 }
 
 /// Where the table ends now, or where the rows below a cursor end.
@@ -98,6 +103,19 @@ pub(super) async fn read_count(
     budget: &Budget,
 ) -> Result<u64, SourceError> {
     asked(poller, budget, || poller.source.count(after, up_to, most)).await
+}
+
+/// The rows with a key, with the ids that a tick gives them.
+pub(super) async fn read_located(
+    poller: &Poller,
+    key: &[String],
+    budget: &Budget,
+) -> Result<Vec<Located>, SourceError> {
+    asked(poller, budget, || {
+        let writer = event_writer(poller, usize::MAX, usize::MAX);
+        poller.source.locate(key, writer)
+    })
+    .await
 }
 
 /// Who writes; `known` are the witnesses that are waited for.

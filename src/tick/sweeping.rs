@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use super::Poller;
 use super::budget::Budget;
 use super::keeper::Standing;
@@ -17,6 +19,7 @@ use crate::model::schema::Schema;
 use crate::model::state::StateDocument;
 use crate::model::transitions::{Operator, Order};
 use crate::source::{ReadPage, SourceError, Types};
+use crate::telemetry::spans;
 use crate::tick::operate::Otherwise;
 
 /// Pages that are read on top of one that was delivered for the most part.
@@ -224,10 +227,17 @@ pub(super) async fn read_behind(
     budget: &Budget,
 ) -> Result<Next, TickError> {
     let began = poller.clock.monotonic();
-    let mut next = read_enough(poller, document, sweep, memory, after, budget).await?;
+    let span = spans::read();
+    let reading = read_enough(poller, document, sweep, memory, after, budget);
+    let next = reading.instrument(span.clone()).await;
+    let mut next = next.inspect_err(|error| {
+        span.record("outcome", error.name());
+    })?;
     if let Next::Rows(unsent) = &mut next {
         unsent.took = poller.clock.monotonic() - began;
+        spans::found(&span, unsent.page.len());
     }
+    span.record("outcome", "done");
     Ok(next)
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tracing::Instrument;
 
 use crate::model::counters::Cost;
 use crate::model::envelope::Fence;
@@ -18,6 +19,7 @@ use crate::model::schema::Schema;
 use crate::model::sinks::News;
 use crate::model::state::{CursorMark, StateDocument};
 use crate::model::transitions::{Advance, CatchUp, Step, Then};
+use crate::telemetry::spans;
 use crate::tick::Beside;
 
 /// A held lease. Whoever has it may ask for commits; nobody else can.
@@ -143,7 +145,11 @@ impl Lease {
             news,
             ledger,
         };
-        self.request(Step::Commit { advance, then }).await
+        let span = spans::commit(advance.rows);
+        let request = self.request(Step::Commit { advance, then });
+        let document = request.instrument(span.clone()).await;
+        span.record("outcome", "done");
+        document
     }
 
     /// Nothing was delivered, but more is proven; gives the lease back.
