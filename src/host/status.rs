@@ -30,6 +30,7 @@ use super::invocation::{Answer, invocation_id};
 use super::{Handler, Role};
 use crate::clock::Clock;
 use crate::config::{App, StatusFunction};
+use crate::overview::orphans::{GRACE, Orphan};
 use crate::overview::{AppView, Overview, PollerDetail};
 use crate::store::key::KeyError;
 use crate::telemetry;
@@ -45,6 +46,8 @@ pub use openapi::openapi;
 const SEATS: usize = 32;
 /// A database or a store that does not answer must not make the page hang without a word.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
+/// What has not moved for hours is not looked for every few seconds: it needs a list of all documents.
+const STUCK_FOR_HOURS: Duration = Duration::from_secs(60);
 /// A reason and a few flags.
 const LARGEST_BODY: usize = 16 * 1024;
 
@@ -55,6 +58,8 @@ pub(super) struct Desk {
     names: Vec<String>,
     all: Looks<AppView>,
     each: BTreeMap<String, Looks<Option<PollerDetail>>>,
+    /// Or why they cannot be told.
+    stuck: Looks<Result<Vec<Orphan>, String>>,
     clock: Arc<dyn Clock>,
     seats: Semaphore,
 }
@@ -74,6 +79,7 @@ impl Desk {
             overview: Overview::new(app, parts)?,
             all: Looks::default(),
             each: each.collect(),
+            stuck: Looks::kept_for(STUCK_FOR_HOURS),
             names,
             clock: Arc::clone(&parts.clock),
             seats: Semaphore::new(SEATS),
@@ -97,9 +103,20 @@ impl Desk {
             .map_err(|_| reply::too_slow())
     }
 
+    async fn stuck(&self) -> Result<Arc<Result<Vec<Orphan>, String>>, Reply> {
+        let look = async {
+            let found = self.overview.orphans(GRACE).await;
+            found.map_err(|error| error.story())
+        };
+        timeout(LONGEST_LOOK, self.stuck.look(&*self.clock, look))
+            .await
+            .map_err(|_| reply::too_slow())
+    }
+
     /// Something was changed: the next one who asks sees it.
     fn forget(&self, name: &str) {
         self.all.forget();
+        self.stuck.forget();
         if let Some(looks) = self.each.get(name) {
             looks.forget();
         }

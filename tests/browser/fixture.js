@@ -81,6 +81,10 @@ module.exports = function fixture(now = Date.now()) {
   const rows = (name, count) => ({ poller: name, unreadable: 0, rows: Array.from({ length: count }, (_, i) => ({ event_id: ["2d3803f2a9c14b0e8c11d20f7be1a201", "91c37b30aa114b0e8c11d20f7be1a2ff"][i], sink: "hook", key: `{"id":${88100 + i}}`, quarantined_at: ago(93000 - i * 900), attempts: 3, reason: name === "hostile" ? HOSTILE : "400 Bad Request: amount must not be negative", superseded: i === 1 })) });
   const quarantine = Object.fromEntries(pollers.map(view => [view.poller, rows(view.poller, view.poller === "hostile" ? 1 : view.quarantine.rows)]));
   details.hostile.quarantine = { rows: 1, oldest: ago(93000), unreadable: 0 };
-  return { app, details, quarantine };
+  const stuck = { grace_s: 7200, orphans: [
+    { poller: "customers", kind: "quarantine", since: ago(91000), says: "2 rows were set aside and never sent again", review: null },
+    { poller: "stock-2024", kind: "no_poller", since: ago(8e6), says: "the state of stock-2024 is here, and no function of the app has such a poller", review: { at: ago(86000), who: "ada", why: HOSTILE } },
+  ] };
+  return { app, details, quarantine, stuck };
 };
 module.exports.HOSTILE = HOSTILE;

@@ -26,6 +26,7 @@ async function look(name, options, hash) {
       const [, poller, part] = new URL(route.request().url()).pathname.replace(/^.*\/api\/dbtick\//, "").split("/");
       route.fulfill({ json: part ? answers.quarantine[poller] : poller ? answers.details[poller] : answers.app });
     });
+    await page.route("**/api/dbtick/orphans", route => route.fulfill({ json: answers.stuck }));
     await page.goto(`${url}?code=${key}${hash}`);
     await page.locator(hash ? ".facts" : "table.pollers").waitFor();
     if (hash === "#payments") await page.locator("table.cases tbody tr").first().waitFor();
@@ -46,6 +47,7 @@ async function look(name, options, hash) {
       await first.getByRole("button", { name: "Copy the command dbtick check" }).waitFor();
       assert((await first.boundingBox()).y < 300);
       assert.match(await page.title(), /\(2 stuck\)/);
+      await page.getByRole("region", { name: "Stuck work" }).getByText("stock-2024", { exact: true }).waitFor();
     }
     if (hash === "#hostile") {
       assert(await page.getByText(fixture.HOSTILE).count() > 5);

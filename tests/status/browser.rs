@@ -150,6 +150,7 @@ async fn the_page_shows_everything_in_light_and_dark_and_on_a_phone() {
     for detail in fixture["details"].as_object().unwrap().values() {
         document::check(&schema("PollerDetail"), detail);
     }
+    document::check(&schema("OrphansAnswer"), &fixture["stuck"]);
     for list in fixture["quarantine"].as_object().unwrap().values() {
         document::check(&schema("QuarantineAnswer"), list);
     }

@@ -7,7 +7,8 @@ use super::support::world::ROW_CANARY;
 use super::support::world::SETTING_CANARY;
 use super::{Form, KEY_CANARY, ROWS, act, ask, get, only_case, refuse, with_aside, world};
 
-const LOOKS: [&str; 9] = [
+const LOOKS: [&str; 10] = [
+    "orphans",
     "",
     "checkpoints",
     "checkpoints/orders",

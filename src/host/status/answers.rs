@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::clock::Timestamp;
 use crate::overview::health::Health;
+use crate::overview::orphans::Orphan;
 use crate::overview::view::{AuditView, CaseView, ColumnView, HistoryView};
 
 /// For probes: 200, or 503 where something is stuck.
@@ -17,6 +18,14 @@ pub(super) struct HealthAnswer {
     pub(super) stuck: Vec<String>,
     /// How many functions do not run, because their configuration is wrong.
     pub(super) faults: usize,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct OrphansAnswer<'a> {
+    /// What has moved since is not listed.
+    pub(super) grace_s: u64,
+    /// The oldest first.
+    pub(super) orphans: &'a [Orphan],
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

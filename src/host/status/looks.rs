@@ -17,6 +17,7 @@ pub(super) struct Looks<T> {
     /// Held while somebody looks: the others wait for what is seen.
     kept: Mutex<Option<Kept<T>>>,
     changes: AtomicU64,
+    fresh: Duration,
 }
 
 #[derive(Debug)]
@@ -32,17 +33,25 @@ impl<T> Default for Looks<T> {
         Self {
             kept: Mutex::default(),
             changes: AtomicU64::default(),
+            fresh: FRESH,
         }
     }
 }
 
 impl<T> Looks<T> {
+    pub(super) fn kept_for(fresh: Duration) -> Self {
+        Self {
+            fresh,
+            ..Self::default()
+        }
+    }
+
     pub(super) async fn look(&self, clock: &dyn Clock, look: impl Future<Output = T>) -> Arc<T> {
         let mut kept = self.kept.lock().await;
         let changes = self.changes.load(Ordering::SeqCst);
         if let Some(kept) = &*kept
             && kept.changes == changes
-            && clock.monotonic() - kept.at < FRESH
+            && clock.monotonic() - kept.at < self.fresh
         {
             return Arc::clone(&kept.seen);
         }

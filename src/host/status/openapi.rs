@@ -4,8 +4,8 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::answers::{
-    ActionAnswer, Because, CaseAnswer, HealthAnswer, HistoryAnswer, QuarantineAnswer, Refusal,
-    SchemaAnswer,
+    ActionAnswer, Because, CaseAnswer, HealthAnswer, HistoryAnswer, OrphansAnswer,
+    QuarantineAnswer, Refusal, SchemaAnswer,
 };
 use super::routes::{Endpoint, ROUTES, Route};
 use crate::overview::{AppView, PollerDetail};
@@ -123,6 +123,10 @@ fn answers(endpoint: Endpoint, schemas: &mut SchemaGenerator) -> Map<String, Val
         ),
         Endpoint::Checkpoints => json("The app", schemas.subschema_for::<AppView>()),
         Endpoint::Poller => json("The poller", schemas.subschema_for::<PollerDetail>()),
+        Endpoint::Orphans => json(
+            "What is stuck",
+            schemas.subschema_for::<OrphansAnswer<'_>>(),
+        ),
         Endpoint::History => json("Its past", schemas.subschema_for::<HistoryAnswer<'_>>()),
         Endpoint::Schema => json("Its columns", schemas.subschema_for::<SchemaAnswer>()),
         Endpoint::Quarantine => {

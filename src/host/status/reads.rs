@@ -3,7 +3,8 @@
 use axum::http::StatusCode;
 
 use super::answers::{
-    CaseAnswer, CaseDetail, HealthAnswer, HistoryAnswer, QuarantineAnswer, SchemaAnswer,
+    CaseAnswer, CaseDetail, HealthAnswer, HistoryAnswer, OrphansAnswer, QuarantineAnswer,
+    SchemaAnswer,
 };
 use super::ask::Ask;
 use super::reply::Reply;
@@ -11,6 +12,7 @@ use super::routes::Endpoint;
 use super::{Desk, Status, openapi};
 use crate::model::schema::Schema;
 use crate::overview::health::Health;
+use crate::overview::orphans::GRACE;
 use crate::overview::view::{CaseView, ColumnView};
 use crate::overview::{AppView, metrics};
 use crate::tick::Poller;
@@ -37,6 +39,13 @@ pub(super) async fn read(
             Ok(Reply::text(PROMETHEUS, text))
         }
         Endpoint::Health => Ok(health(&*desk.all().await?)),
+        Endpoint::Orphans => match &*desk.stuck().await? {
+            Ok(orphans) => Ok(Reply::json(&OrphansAnswer {
+                grace_s: GRACE.as_secs(),
+                orphans,
+            })),
+            Err(story) => Err(cannot_be_asked(story.clone())),
+        },
         Endpoint::Poller => match &*desk.one(name).await? {
             Some(detail) => Ok(Reply::json(detail)),
             None => Err(desk.no_such_poller(name)),
@@ -109,9 +118,13 @@ pub(super) async fn kept(poller: &Poller, event: &str) -> Result<Vec<Kept>, Repl
 }
 
 pub(super) fn unavailable(error: &TickError) -> Reply {
+    cannot_be_asked(error.story())
+}
+
+fn cannot_be_asked(story: String) -> Reply {
     Reply::refused(
         StatusCode::SERVICE_UNAVAILABLE,
-        error.story(),
+        story,
         "mend what the error names; nothing was changed by this request",
     )
 }

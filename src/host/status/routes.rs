@@ -16,6 +16,7 @@ pub(super) enum Endpoint {
     Discard,
     Metrics,
     Health,
+    Orphans,
     OpenApi,
 }
 
@@ -44,6 +45,7 @@ pub(super) const ROUTES: &[Route] = &[
     post(Discard, "checkpoints/{poller}/quarantine/{event}/discard", "Remove a row from quarantine for good"),
     get(Metrics, "metrics", "Prometheus text"),
     get(Health, "health", "For probes: 503 where something is stuck"),
+    get(Orphans, "orphans", "What has not moved for two hours, and who looks into it"),
     get(OpenApi, "openapi.json", "This document"),
 ];
 
