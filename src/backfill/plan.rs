@@ -1,5 +1,7 @@
 //! What a backfill is to do and what has become of it: one document that changes by compare-and-swap.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +80,26 @@ pub enum PlanError {
     Gone(String),
     #[error("a place in the plan of the backfill cannot be read")]
     Position(#[from] PositionError),
+}
+
+/// What the document of a range says about when it was worked on.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Moved {
+    checkpoint: MovedTo,
+    lease: HeldSince,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MovedTo {
+    updated_at: Option<Timestamp>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeldSince {
+    heartbeat_at: Option<Timestamp>,
 }
 
 impl Range {
@@ -175,6 +197,37 @@ impl Plan {
             }
         }
         Err(PlanError::Contended)
+    }
+
+    /// It is not gone on with; `false`: it had ended already.
+    pub async fn abandon(poller: &Poller, name: &str) -> Result<(Self, bool), PlanError> {
+        let changed = AtomicBool::new(false);
+        let plan = Self::update(poller, name, |plan| {
+            let runs = plan.status == Status::Running;
+            changed.fetch_or(runs, Ordering::Relaxed);
+            if runs {
+                plan.status = Status::Abandoned;
+            }
+            runs
+        })
+        .await?;
+        Ok((plan, changed.into_inner()))
+    }
+
+    /// When one of its ranges was last worked on, or when it began.
+    pub async fn last_moved(&self, poller: &Poller) -> Result<Timestamp, PlanError> {
+        let mut last = self.started_at;
+        for number in 1..=self.ranges.len() {
+            let prefix = poller.state_key.backfills();
+            let key = StoreKey::new(format!("{prefix}{}/range-{number:02}.json", self.name))?;
+            let Some(loaded) = poller.store.load(&key).await? else {
+                continue;
+            };
+            let moved: Moved = serde_json::from_slice(&loaded.body).unwrap_or_default();
+            let times = [moved.checkpoint.updated_at, moved.lease.heartbeat_at];
+            last = times.into_iter().flatten().fold(last, Timestamp::max);
+        }
+        Ok(last)
     }
 
     /// All backfills of a poller, the oldest first; what cannot be read is told of.

@@ -244,14 +244,7 @@ impl Backfill {
     async fn abandon(&self) -> Result<(), Problem> {
         let (_, live) = self.target.open()?;
         let name = self.name()?;
-        let plan = Plan::update(&live, &name, |plan| {
-            let runs = plan.status == Status::Running;
-            if runs {
-                plan.status = Status::Abandoned;
-            }
-            runs
-        })
-        .await?;
+        let (plan, _) = Plan::abandon(&live, &name).await?;
         self.told(&plan, None);
         Ok(())
     }

@@ -82,6 +82,7 @@ impl Orphans {
                 since,
                 says,
                 review,
+                ..
             } = orphan;
             let review = review.as_ref().map_or_else(String::new, |review| {
                 format!(" [{} looks into it since {}]", review.who, review.at)

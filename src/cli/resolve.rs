@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::orphans::Grace;
 use super::problem::{Problem, finish};
-use super::rails::{Plan, Rails, Rows};
+use super::rails::{self, Rails, Rows};
 use super::say;
 use super::target::{Opened, Target};
+use crate::backfill::Plan;
 use crate::clock::{Clock, SystemClock};
 use crate::model::transitions::{Operator, Order};
 use crate::overview::Overview;
@@ -132,10 +133,10 @@ impl Resolve {
         self.report(plan, &resolved, &untold)
     }
 
-    fn plan(&self, name: &str, stuck: &[Orphan]) -> Plan {
+    fn plan(&self, name: &str, stuck: &[Orphan]) -> rails::Plan {
         let found = stuck.iter();
         let found = found.map(|orphan| format!("{}: {}", orphan.kind.name(), orphan.says));
-        Plan {
+        rails::Plan {
             what: "resolve",
             poller: name.to_owned(),
             from: "stuck".to_owned(),
@@ -157,7 +158,7 @@ impl Resolve {
         by: &Operator,
     ) -> Result<Option<String>, Problem> {
         let review = || Order::Review {
-            code: orphan.kind.name().to_owned(),
+            code: orphan.code(),
             since: orphan.since,
         };
         let Some(poller) = overview.poller(&orphan.poller) else {
@@ -174,6 +175,18 @@ impl Resolve {
                 let order = |evidence| Order::GoOn { evidence };
                 let operated = poller.operate(by, Otherwise::Refuse, order).await?;
                 Ok(said(!operated.already, "goes on with the next tick"))
+            }
+            // The live poller is not to blame.
+            (Strategy::MarkFailed, OrphanKind::Backfill) => {
+                let name = orphan.name.as_deref().unwrap_or_default();
+                let (_, changed) = Plan::abandon(poller, name).await?;
+                let what = format!("abandon the backfill {name}");
+                poller
+                    .operate(by, Otherwise::Refuse, |_| Order::Note {
+                        what: what.clone(),
+                    })
+                    .await?;
+                Ok(said(changed, "abandoned"))
             }
             (Strategy::MarkFailed, _) => {
                 let operated = poller
@@ -245,7 +258,12 @@ impl Resolve {
         untold
     }
 
-    fn report(&self, plan: Plan, resolved: &[Resolved], untold: &[String]) -> Result<(), Problem> {
+    fn report(
+        &self,
+        plan: rails::Plan,
+        resolved: &[Resolved],
+        untold: &[String],
+    ) -> Result<(), Problem> {
         let problems: Vec<String> = resolved
             .iter()
             .filter_map(|one| {

@@ -8,8 +8,10 @@ use serde::Serialize;
 
 use super::health::{Phase, ago};
 use super::view::PollerView;
+use crate::backfill::{Plan, PlanError, Status};
 use crate::clock::Timestamp;
-use crate::model::state::{Review, StateDocument, Status};
+use crate::model::state::{self, Review, StateDocument};
+use crate::tick::Poller;
 
 /// Unless told.
 pub const GRACE: Duration = Duration::from_secs(2 * 60 * 60);
@@ -19,6 +21,8 @@ pub const GRACE: Duration = Duration::from_secs(2 * 60 * 60);
 pub struct Orphan {
     pub poller: String,
     pub kind: OrphanKind,
+    /// Of a backfill.
+    pub name: Option<String>,
     pub since: Timestamp,
     /// What is, and why.
     pub says: String,
@@ -73,13 +77,24 @@ impl OrphanKind {
     }
 }
 
+impl Orphan {
+    /// By which it is reviewed: there may be several backfills.
+    #[must_use]
+    pub fn code(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{} {name}", self.kind.name()),
+            None => self.kind.name().to_owned(),
+        }
+    }
+}
+
 /// Who looks into a thing; a review of something that happened before is none of this.
 fn review<'a>(
-    kind: OrphanKind,
+    code: &str,
     since: Timestamp,
     mut reviews: impl Iterator<Item = (&'a str, Review)>,
 ) -> Option<ReviewView> {
-    let found = reviews.find(|(of, review)| *of == kind.name() && review.since == since);
+    let found = reviews.find(|(of, review)| *of == code && review.since == since);
     found.map(|(_, review)| ReviewView {
         at: review.at,
         who: review.who,
@@ -91,7 +106,7 @@ fn review<'a>(
 pub(super) fn stray(document: &StateDocument, grace: Duration, now: Timestamp) -> Option<Orphan> {
     let held = document.lease.held.as_ref().map(|held| held.heartbeat_at);
     let since = document.checkpoint.updated_at.max(held)?;
-    if document.status == Status::Failed || !is_stuck(since, grace, now) {
+    if document.status == state::Status::Failed || !is_stuck(since, grace, now) {
         return None;
     }
     let kind = OrphanKind::NoPoller;
@@ -100,12 +115,13 @@ pub(super) fn stray(document: &StateDocument, grace: Duration, now: Timestamp) -
     Some(Orphan {
         poller: document.poller_name.clone(),
         kind,
+        name: None,
         since,
         says: format!(
             "the state of {} is here, and no function of the app has such a poller",
             document.poller_name
         ),
-        review: review(kind, since, reviews),
+        review: review(kind.name(), since, reviews),
     })
 }
 
@@ -121,6 +137,7 @@ pub(super) fn of(view: &PollerView, grace: Duration, now: Timestamp) -> Vec<Orph
         found.push(Orphan {
             poller: view.poller.clone(),
             kind,
+            name: None,
             since,
             says,
             review: None,
@@ -158,19 +175,54 @@ pub(super) fn of(view: &PollerView, grace: Duration, now: Timestamp) -> Vec<Orph
         add(OrphanKind::Quarantine, oldest, says);
     }
     found.retain(|orphan| is_stuck(orphan.since, grace, now));
-    for orphan in &mut found {
-        let reviews = view.reviews.iter().map(|known| {
-            let review = Review {
-                since: known.since,
-                at: known.at,
-                who: known.who.clone(),
-                why: known.why.clone(),
-            };
-            (known.kind.as_str(), review)
-        });
-        orphan.review = review(orphan.kind, orphan.since, reviews);
-    }
     found
+        .into_iter()
+        .map(|orphan| reviewed(orphan, view))
+        .collect()
+}
+
+/// Backfills of a poller that were begun, and that nobody goes on with.
+pub(super) async fn unfinished(
+    poller: &Poller,
+    view: &PollerView,
+    grace: Duration,
+    now: Timestamp,
+) -> Result<Vec<Orphan>, PlanError> {
+    let mut found = Vec::new();
+    let (plans, _) = Plan::all(poller).await?;
+    for plan in plans.iter().filter(|plan| plan.status == Status::Running) {
+        let since = plan.last_moved(poller).await?;
+        if !is_stuck(since, grace, now) {
+            continue;
+        }
+        let orphan = Orphan {
+            poller: view.poller.clone(),
+            kind: OrphanKind::Backfill,
+            name: Some(plan.name.clone()),
+            since,
+            says: format!(
+                "the backfill {} by {} is not complete; `dbtick backfill {} --name {}` goes on with it",
+                plan.name, plan.who, view.poller, plan.name
+            ),
+            review: None,
+        };
+        found.push(reviewed(orphan, view));
+    }
+    Ok(found)
+}
+
+fn reviewed(orphan: Orphan, view: &PollerView) -> Orphan {
+    let reviews = view.reviews.iter().map(|known| {
+        let review = Review {
+            since: known.since,
+            at: known.at,
+            who: known.who.clone(),
+            why: known.why.clone(),
+        };
+        (known.kind.as_str(), review)
+    });
+    let review = review(&orphan.code(), orphan.since, reviews);
+    Orphan { review, ..orphan }
 }
 
 pub(super) fn is_stuck(since: Timestamp, grace: Duration, now: Timestamp) -> bool {

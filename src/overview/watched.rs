@@ -120,6 +120,14 @@ impl Overview {
         let mut found: Vec<Orphan> = known
             .flat_map(|view| orphans::of(view, grace, at))
             .collect();
+        for view in &pollers {
+            if let Some(poller) = self.poller(&view.poller) {
+                let unfinished = orphans::unfinished(poller, view, grace, at).await;
+                found.extend(unfinished.map_err(|error| TickError::Bug {
+                    what: error.to_string(),
+                })?);
+            }
+        }
         for stray in self.strays().await? {
             // What cannot be read is somebody else's, or is told by whoever asks for it.
             if let Ok(Some(document)) = stray.document().await {
