@@ -5,10 +5,14 @@
 //! is in the source now is in the ledger of its range (F5).
 
 pub mod plan;
+mod progress;
+mod range;
 mod ranges;
 mod reconcile;
 mod run;
 
 pub use plan::{Plan, PlanError, Range, Report, Status};
+pub use progress::Progress;
+pub use range::range_of;
 pub use ranges::Bounds;
-pub use run::{Backfill, Ended, Progress, Stuck, Wishes};
+pub use run::{Backfill, Ended, Stuck, Wishes};

@@ -17,6 +17,7 @@ mod peek;
 mod problem;
 mod quarantine;
 mod rails;
+mod reconcile;
 mod reset;
 mod resolve;
 mod rollback;
@@ -80,6 +81,7 @@ enum Command {
     Orphans(orphans::Orphans),
     Resolve(resolve::Resolve),
     Backfill(backfill::Backfill),
+    Reconcile(reconcile::Reconcile),
     /// Print a JSON Schema: of the poller block, or of the batches that receivers get
     Schema(schema::Schema),
     Completions(manual::Completions),
@@ -129,6 +131,7 @@ pub fn main() -> ExitCode {
             Command::Orphans(orphans) => orphans.run().await,
             Command::Resolve(resolve) => resolve.run().await,
             Command::Backfill(backfill) => backfill.run().await,
+            Command::Reconcile(reconcile) => reconcile.run().await,
             Command::Schema(schema) => schema.run(),
             Command::Completions(completions) => completions.run::<Cli>(),
             Command::Man(man) => man.run::<Cli>(),

@@ -132,19 +132,8 @@ where
     tracing_subscriber::registry().with(layers)
 }
 
-/// The line of a tick that nobody's invocation brought about.
-#[must_use]
-pub fn tick_line(report: &TickReport) -> impl Serialize + '_ {
-    line_of(report, None)
-}
-
-/// The line of a tick: what log queries may count on.
-#[must_use]
-pub fn invoked_line<'a>(report: &'a TickReport, cause: &'a Cause<'a>) -> impl Serialize + 'a {
-    line_of(report, Some(cause))
-}
-
-fn line_of<'a>(report: &'a TickReport, cause: Option<&'a Cause<'a>>) -> TickLine<'a> {
+/// The line of a tick: what log queries may count on. No cause: nobody's invocation brought it about.
+pub fn tick_line<'a>(report: &'a TickReport, cause: Option<&'a Cause<'a>>) -> impl Serialize + 'a {
     let (outcome, error) = match &report.result {
         Ok(outcome) => (outcome.name(), None),
         Err(error) => (error.name(), Some(error.story())),
@@ -167,7 +156,7 @@ fn line_of<'a>(report: &'a TickReport, cause: Option<&'a Cause<'a>>) -> TickLine
 
 pub fn tick_ended(report: &TickReport, cause: &Cause<'_>) {
     let invocation_id = cause.invocation_id;
-    line(&invoked_line(report, cause));
+    line(&tick_line(report, Some(cause)));
     if let Some(seconds) = report
         .late
         .oldest_witness_s

@@ -18,6 +18,7 @@ pub mod operate;
 mod preview;
 pub mod quarantine;
 mod reading;
+mod redeliver;
 pub mod report;
 mod settling;
 pub mod stray;
@@ -49,6 +50,7 @@ use crate::telemetry::spans;
 
 pub use memory::remembered;
 pub use preview::{Forecast, Stood, Whereabouts};
+pub use redeliver::Redelivered;
 
 use birth::first_standing;
 use budget::Budget;

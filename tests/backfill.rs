@@ -7,6 +7,8 @@ mod support;
 
 #[path = "backfill/kills.rs"]
 mod kills;
+#[path = "backfill/reconcile.rs"]
+mod reconcile;
 #[path = "backfill/rows.rs"]
 mod rows;
 

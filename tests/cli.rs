@@ -82,6 +82,8 @@ fn help_says_what_dbtick_is_and_what_it_is_not() {
         "clone",
         "state",
         "schema",
+        "backfill",
+        "reconcile",
     ] {
         assert!(said.stdout.contains(name), "{}", said.stdout);
         let help = run(&[name, "--help"]);

@@ -9,6 +9,8 @@ mod support;
 mod actions;
 #[path = "status/browser.rs"]
 mod browser;
+#[path = "status/dev.rs"]
+mod dev;
 #[path = "status/document.rs"]
 mod document;
 #[path = "status/reading.rs"]

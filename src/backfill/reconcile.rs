@@ -6,15 +6,21 @@ use super::plan::{Plan, PlanError, Range};
 use super::run::Stuck;
 use crate::tick::Poller;
 use crate::tick::audit::{Accounts, Audit, Demand};
+use crate::tick::ledger::LedgerOf;
 use crate::tick::operate::Found;
 
 /// What the ledger of a range says; `None` where it has none yet.
 pub(super) async fn accounts(range: &Poller) -> Result<Accounts, Stuck> {
     let mut accounts = Accounts::default();
     if let Found::Document(document) = range.found().await?
-        && let Some(ledger) = &document.ledger
+        && let Some(ledger) = document.ledger
     {
-        let reach = accounts.read(range, ledger).await?;
+        let ledger = LedgerOf {
+            document: range.state_key.clone(),
+            ledger,
+            backfill: None,
+        };
+        let reach = accounts.read(range, &ledger).await?;
         if let Some(segment) = reach.gone {
             return Err(Stuck::LedgerGone { segment });
         }

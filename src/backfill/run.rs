@@ -1,39 +1,28 @@
 //! Running a backfill: a task for each range, ticks until nothing is left, then the reconciliation.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::plan::{Plan, PlanError, Report, Status};
+use super::progress::Progress;
+use super::range::{Pass, Range};
 use super::reconcile::{accounts, audit};
-use crate::model::late::Ordering as RowOrder;
-use crate::model::ledger::LedgerMode;
-use crate::model::state::{AuditEntry, CursorMark, StateDocument, Status as PollerStatus};
-use crate::model::transitions::{Operator, Order};
-use crate::source::Source;
-use crate::source::bounded::{Bounded, Pace, Skip};
+use crate::model::transitions::Operator;
+use crate::source::bounded::Pace;
 use crate::stop::{Stop, StopSwitch, channel};
-use crate::store::StoreKey;
 use crate::store::key::KeyError;
 use crate::tick::audit::{Accounts, Audit};
-use crate::tick::budget::Budget;
-use crate::tick::operate::{Found, OperateError, Otherwise};
-use crate::tick::report::{Outcome, TickError};
-use crate::tick::{Beside, Poller, tick};
+use crate::tick::operate::{Found, OperateError};
+use crate::tick::report::TickError;
+use crate::tick::{Beside, Poller};
 
-/// After each the live poller's token is looked at again, and progress is told.
-const STEP: Duration = Duration::from_secs(2);
-const BREATH: Duration = Duration::from_secs(1);
-const LONGEST_BREATH: Duration = Duration::from_secs(5);
 /// Times that rows which are missing are sent, in one run.
 const MOST_ROUNDS: u32 = 3;
-/// A batch of a backfill, unless told; the limit in bytes is the poller's.
-const LARGE_BATCH: usize = 5000;
 /// Beyond every number that a live poller comes to under one token.
 const FIRST_SEQUENCE: u64 = 1 << 32;
 
@@ -81,56 +70,6 @@ impl From<KeyError> for Stuck {
     }
 }
 
-/// What others may look at while it runs.
-#[derive(Debug, Default)]
-pub struct Progress {
-    total: AtomicU64,
-    done: AtomicU64,
-    before: AtomicU64,
-    notes: Mutex<BTreeMap<usize, String>>,
-    reconciling: AtomicU64,
-}
-
-impl Progress {
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.total.load(Ordering::Relaxed)
-    }
-
-    /// Rows that were committed.
-    #[must_use]
-    pub fn done(&self) -> u64 {
-        self.done.load(Ordering::Relaxed).min(self.total())
-    }
-
-    /// Rows that were committed when this process began.
-    #[must_use]
-    pub fn before(&self) -> u64 {
-        self.before.load(Ordering::Relaxed)
-    }
-
-    #[must_use]
-    pub fn is_reconciling(&self) -> bool {
-        self.reconciling.load(Ordering::Relaxed) > 0
-    }
-
-    /// Why ranges wait.
-    #[must_use]
-    pub fn note(&self) -> Option<String> {
-        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let (range, note) = notes.first_key_value()?;
-        Some(format!("range {range}: {note}"))
-    }
-
-    fn says(&self, range: usize, note: Option<String>) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        match note {
-            Some(note) => notes.insert(range, note),
-            None => notes.remove(&range),
-        };
-    }
-}
-
 #[derive(Debug)]
 pub struct Backfill {
     shared: Arc<Shared>,
@@ -141,27 +80,13 @@ pub struct Backfill {
 
 /// What all ranges have in common.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     live: Poller,
     sequence: Arc<AtomicU64>,
-    pace: Arc<Pace>,
-    give_up_after: Duration,
-    stop: Stop,
-    progress: Arc<Progress>,
-}
-
-#[derive(Debug)]
-struct Range {
-    number: usize,
-    poller: Poller,
-    inner: Arc<dyn Source>,
-    planned: super::Range,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Pass {
-    Done,
-    Stopped,
+    pub(super) pace: Arc<Pace>,
+    pub(super) give_up_after: Duration,
+    pub(super) stop: Stop,
+    pub(super) progress: Arc<Progress>,
 }
 
 impl Backfill {
@@ -312,183 +237,10 @@ impl Backfill {
     }
 }
 
-impl Range {
-    fn new(
-        number: usize,
-        mut poller: Poller,
-        plan: &Plan,
-        planned: &super::Range,
-        shared: &Shared,
-        wishes: Wishes,
-    ) -> Result<Self, Stuck> {
-        let prefix = poller.state_key.backfills();
-        let place = format!("{prefix}{}/range-{number:02}", plan.name);
-        poller.name = format!("{}/{}/{number:02}", poller.name, plan.name);
-        poller.state_key = StoreKey::new(format!("{place}.json"))?;
-        poller.birth_marker = StoreKey::new(format!("{place}.born"))?;
-        poller.ordering = RowOrder::Visible;
-        poller.ledger = LedgerMode::Full;
-        let large = NonZeroUsize::new(LARGE_BATCH).unwrap_or(NonZeroUsize::MIN);
-        let rows = wishes
-            .batch_rows
-            .unwrap_or_else(|| large.max(poller.batch.max_rows));
-        // So that a batch does not wait for longer than a second.
-        let most = wishes
-            .rate
-            .map_or(usize::MAX, |rate| rate.max(1.0) as usize);
-        poller.batch.max_rows = rows.min(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN));
-        let mut range = Self {
-            number,
-            inner: Arc::clone(&poller.source),
-            poller,
-            planned: planned.clone(),
-        };
-        range.leave_out(shared, None)?;
-        Ok(range)
-    }
-
-    /// What is known to every receiver is not sent again.
-    fn leave_out(&mut self, shared: &Shared, known: Option<Arc<Accounts>>) -> Result<(), Stuck> {
-        let sinks = self.poller.sink_names();
-        let skip = known.map(|known| -> Skip {
-            Arc::new(move |id| sinks.iter().all(|sink| known.of(sink, id).is_some()))
-        });
-        self.poller.source = Arc::new(Bounded {
-            inner: Arc::clone(&self.inner),
-            up_to: self.planned.up_to().map_err(PlanError::from)?,
-            pace: Arc::clone(&shared.pace),
-            skip,
-        });
-        Ok(())
-    }
-
-    fn start(&self) -> Result<Option<CursorMark>, Stuck> {
-        let after = self.planned.after().map_err(PlanError::from)?;
-        Ok(after.map(|after| CursorMark::new(after, &self.poller.key_columns)))
-    }
-
-    /// Makes its document, or goes on with it; how many rows it has committed.
-    async fn begin(&self, by: &Operator) -> Result<u64, Stuck> {
-        let poller = &self.poller;
-        if let Found::Document(document) = poller.found().await? {
-            // It has paused by itself; whoever gives the command again wants it to go on.
-            if document.status == PollerStatus::Paused {
-                let order = |_| Order::Resume;
-                poller
-                    .operate(&self.order(by, "resume"), Otherwise::Refuse, order)
-                    .await?;
-            }
-            return Ok(document.counters.rows);
-        }
-        let mut document = StateDocument::first(&poller.name, &poller.fingerprint, self.start()?);
-        document.source = Some(poller.definition.clone());
-        document.audit.push(AuditEntry {
-            at: poller.clock.now(),
-            who: by.who.clone(),
-            what: "backfill".to_owned(),
-            why: by.why.clone(),
-            id: Some(self.order(by, "begin").id),
-        });
-        // Another process may have been faster.
-        poller.begin_with(&document).await?;
-        Ok(0)
-    }
-
-    fn order(&self, by: &Operator, what: &str) -> Operator {
-        Operator {
-            id: format!(
-                "{}-{what}-{}-{:x}",
-                by.id,
-                self.number,
-                self.poller.clock.random()
-            ),
-            ..by.clone()
-        }
-    }
-
-    /// To its beginning, for the rows that it lacks.
-    async fn go_back(&self, by: &Operator) -> Result<(), Stuck> {
-        let to = self.start()?;
-        let order = |evidence| Order::Reset {
-            to: to.clone(),
-            source: self.poller.identity(),
-            evidence,
-        };
-        let by = self.order(by, "back");
-        match self.poller.operate(&by, Otherwise::Refuse, order).await {
-            // Another process is at it.
-            Ok(_) | Err(OperateError::Held { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    async fn run(&mut self, shared: &Shared) -> Result<Pass, Stuck> {
-        let clock = Arc::clone(&self.poller.clock);
-        let mut moved = clock.monotonic();
-        let mut quiet = false;
-        loop {
-            if shared.stop.is_raised() {
-                return Ok(Pass::Stopped);
-            }
-            self.poller.beside = Some(shared.beside().await?);
-            let budget = Budget::step(clock.monotonic(), STEP).or_until(shared.stop.clone());
-            let report = tick(&self.poller, budget).await;
-            let rows = report.tally.rows;
-            shared.progress.done.fetch_add(rows, Ordering::Relaxed);
-            if rows > 0 {
-                moved = clock.monotonic();
-            }
-            let (note, pause) = match report.result {
-                // The first idle tick might have looked at a document that another process has just changed.
-                Ok(Outcome::Idle | Outcome::Settled) if report.behind.is_empty() => {
-                    shared.progress.says(self.number, None);
-                    if quiet {
-                        return Ok(Pass::Done);
-                    }
-                    quiet = true;
-                    continue;
-                }
-                Ok(Outcome::Idle | Outcome::Settled | Outcome::CaughtUp) => {
-                    let behind = report.behind.first().map(|it| it.sink.clone());
-                    let waits = behind.map(|sink| format!("{sink} is behind"));
-                    let breath = if rows == 0 { BREATH } else { Duration::ZERO };
-                    (waits, breath)
-                }
-                Ok(Outcome::HeldElsewhere { owner }) => {
-                    // Either it makes progress, or its lease runs out.
-                    moved = clock.monotonic();
-                    (Some(format!("{owner} holds its lease")), BREATH)
-                }
-                Ok(Outcome::NotBefore { until }) => {
-                    let wait = (until - clock.now()).to_std().unwrap_or_default();
-                    let note = format!(
-                        "its receiver is left alone until {}",
-                        until.format("%H:%M:%S")
-                    );
-                    (Some(note), wait.clamp(BREATH, LONGEST_BREATH))
-                }
-                Ok(Outcome::Paused) => {
-                    return Err(Stuck::GaveUp {
-                        after: shared.give_up_after,
-                        why: "its receiver is gone".to_owned(),
-                    });
-                }
-                Ok(_) => (None, Duration::ZERO),
-                Err(error) if is_final(&error) => return Err(error.into()),
-                Err(error) => (Some(error.story()), BREATH),
-            };
-            quiet = false;
-            shared.progress.says(self.number, note.clone());
-            shared.refuse_to_wait(moved, note)?;
-            shared.wait(pause).await;
-        }
-    }
-}
-
 impl Shared {
     /// Less than what the live poller sends next, and more than what it has sent before: rows are read
     /// after this.
-    async fn beside(&self) -> Result<Beside, Stuck> {
+    pub(super) async fn beside(&self) -> Result<Beside, Stuck> {
         let token = match self.live.found().await? {
             Found::Document(document) => match &document.lease.held {
                 // It may be sending under this token.
@@ -503,7 +255,7 @@ impl Shared {
         })
     }
 
-    fn refuse_to_wait(&self, moved: Instant, note: Option<String>) -> Result<(), Stuck> {
+    pub(super) fn refuse_to_wait(&self, moved: Instant, note: Option<String>) -> Result<(), Stuck> {
         let waited = self.live.clock.monotonic() - moved;
         match waited >= self.give_up_after {
             true => Err(Stuck::GaveUp {
@@ -514,24 +266,12 @@ impl Shared {
         }
     }
 
-    async fn wait(&self, pause: Duration) {
+    pub(super) async fn wait(&self, pause: Duration) {
         tokio::select! {
             biased;
             () = self.stop.clone().raised() => {}
             () = sleep(pause) => {}
         }
-    }
-}
-
-/// Nothing that passes by itself.
-fn is_final(error: &TickError) -> bool {
-    match error {
-        TickError::Delivery { paused, .. } => *paused,
-        TickError::LeaseLost { .. }
-        | TickError::Source(_)
-        | TickError::Store(_)
-        | TickError::Contended { .. } => false,
-        _ => true,
     }
 }
 

@@ -49,7 +49,7 @@ impl Tick {
         }
         let report = run_to_the_end(&opened, &poller).await?;
         let sentence = report.sentence();
-        let mut object = serde_json::to_value(telemetry::tick_line(&report))?;
+        let mut object = serde_json::to_value(telemetry::tick_line(&report, None))?;
         object["ok"] = json!(!report.is_failure());
         if report.is_failure() {
             return Err(Problem::new(sentence).in_detail(object));

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::Poller;
 use super::budget::Budget;
-use super::ledger::Reach;
+use super::ledger::{LedgerOf, Reach};
 use super::reading::read_page;
 use super::report::TickError;
-use crate::model::ledger::{Ledger, Mark};
+use crate::model::ledger::Mark;
 use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::sinks::Lag;
@@ -18,6 +18,9 @@ use crate::model::state::StateDocument;
 
 /// For one page.
 const LONGEST_READ: Duration = Duration::from_secs(120);
+
+/// Whatever a document says.
+const MOST_RESERVED: usize = 1 << 26;
 
 /// What was written down of deliveries, by sink.
 #[derive(Debug, Default)]
@@ -105,11 +108,17 @@ impl Demand {
 
 impl Accounts {
     /// Adds what a ledger of this poller says.
-    pub async fn read(&mut self, poller: &Poller, ledger: &Ledger) -> Result<Reach, TickError> {
+    pub async fn read(&mut self, poller: &Poller, ledger: &LedgerOf) -> Result<Reach, TickError> {
         let sinks = &mut self.sinks;
+        let most = usize::try_from(ledger.ledger.rows).unwrap_or(usize::MAX);
+        let most = most.min(MOST_RESERVED);
         let reach = poller.read_ledger(ledger, |segment| {
             for (name, marks) in &segment.sinks {
                 let account = sinks.entry(name.clone()).or_default();
+                // Once: a list that doubles takes three times the room while it grows.
+                account
+                    .taken
+                    .reserve(most.saturating_sub(account.taken.len()));
                 let ids = |mark| {
                     marks
                         .all(mark)

@@ -10,6 +10,7 @@ use futures_util::stream::{self, StreamExt};
 use super::hand_over::{Fate, Handed};
 use super::memory::tried;
 use super::operate::Found;
+use super::reading::load;
 use super::report::TickError;
 use super::{Poller, Progress};
 use crate::clock::Timestamp;
@@ -111,7 +112,7 @@ pub(super) async fn put(
     let number = before.map_or(0, |before| before.segments) + 1;
     let (name, body) = segment.encode(number);
     let body = Bytes::from(body);
-    let key = key(poller, &name)?;
+    let key = key(&poller.state_key, &name)?;
     tried(poller, &key, || poller.objects.put(&key, body.clone())).await?;
     let bytes = body.len() as u64;
     Ok(Ledger::after(before, name, &segment, bytes))
@@ -131,6 +132,17 @@ pub struct Recorded {
     pub at: Timestamp,
     pub mark: Mark,
     pub batch_id: Option<String>,
+    /// The backfill that brought it; `None`: the poller itself.
+    pub backfill: Option<String>,
+}
+
+/// A ledger, and the document that leads to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LedgerOf {
+    pub document: StoreKey,
+    pub ledger: Ledger,
+    /// `None`: of the poller itself.
+    pub backfill: Option<String>,
 }
 
 /// How far back a ledger was read.
@@ -157,46 +169,93 @@ pub struct Records {
 }
 
 impl Poller {
-    /// What the ledger says about these events, and how far back it reaches.
+    /// What the ledgers of the poller and of its backfills say about these events, and how far back that of
+    /// the poller reaches.
     pub async fn recorded(&self, ids: &BTreeSet<EventId>) -> Result<Records, TickError> {
         let mut records = Records::default();
-        let Found::Document(document) = self.found().await? else {
-            return Ok(records);
-        };
-        let Some(ledger) = &document.ledger else {
-            return Ok(records);
-        };
-        let found = &mut records.found;
-        let reach = self.read_ledger(ledger, |segment| {
-            for (at, id) in segment.ids.iter().enumerate() {
-                if !ids.contains(id) {
-                    continue;
+        for of in self.ledgers().await? {
+            let found = &mut records.found;
+            let reach = self.read_ledger(&of, |segment| {
+                for (at, id) in segment.ids.iter().enumerate() {
+                    if !ids.contains(id) {
+                        continue;
+                    }
+                    let sinks = segment.sinks.iter();
+                    for (sink, mark) in sinks.filter_map(|(s, marks)| Some((s, marks.of(at)?))) {
+                        found.entry(*id).or_default().push(Recorded {
+                            sink: sink.clone(),
+                            at: segment.at,
+                            mark,
+                            batch_id: segment.batch_id.clone(),
+                            backfill: of.backfill.clone(),
+                        });
+                    }
                 }
-                let sinks = segment.sinks.iter();
-                for (sink, mark) in sinks.filter_map(|(sink, marks)| Some((sink, marks.of(at)?))) {
-                    found.entry(*id).or_default().push(Recorded {
-                        sink: sink.clone(),
-                        at: segment.at,
-                        mark,
-                        batch_id: segment.batch_id.clone(),
-                    });
-                }
+            });
+            let reach = reach.await?;
+            if of.backfill.is_none() {
+                records.reach = Some(reach);
             }
-        });
-        records.reach = Some(reach.await?);
+        }
+        for recorded in records.found.values_mut() {
+            recorded.sort_by_key(|it| std::cmp::Reverse(it.at));
+        }
         Ok(records)
+    }
+
+    /// That of the poller first, if it has one.
+    pub async fn ledgers(&self) -> Result<Vec<LedgerOf>, TickError> {
+        let mut all = Vec::new();
+        if let Found::Document(document) = self.found().await?
+            && let Some(ledger) = document.ledger
+        {
+            all.push(LedgerOf {
+                document: self.state_key.clone(),
+                ledger,
+                backfill: None,
+            });
+        }
+        let prefix = self.state_key.backfills();
+        for key in self.store.list(&prefix).await? {
+            // backfill/{app}/{poller}/{name}/range-01.json
+            let path = key.as_str().strip_prefix(&prefix).unwrap_or_default();
+            let range = path
+                .strip_suffix(".json")
+                .and_then(|it| it.split_once("/range-"));
+            let Some((backfill, number)) = range else {
+                continue;
+            };
+            let name = format!("{}/{backfill}/{number}", self.name);
+            let Some(loaded) = load(self, &key).await? else {
+                continue;
+            };
+            let document = StateDocument::from_bytes(&loaded.body, &name, &self.key_columns);
+            let document = document.map_err(|source| TickError::Document {
+                key: key.to_string(),
+                poller: name,
+                source,
+            })?;
+            all.extend(document.ledger.map(|ledger| LedgerOf {
+                backfill: Some(backfill.to_owned()),
+                document: key.clone(),
+                ledger,
+            }));
+        }
+        Ok(all)
     }
 
     /// Goes back from the last segment, as far as they are there. Only what the document leads to counts:
     /// others are of somebody who died, or was too late.
     pub async fn read_ledger(
         &self,
-        ledger: &Ledger,
+        LedgerOf {
+            document, ledger, ..
+        }: &LedgerOf,
         mut see: impl FnMut(&Segment),
     ) -> Result<Reach, TickError> {
-        let prefix = self.state_key.ledger();
+        let prefix = document.ledger();
         let mut keys = self.objects.names(&prefix).await?;
-        let head = key(self, &ledger.head)?;
+        let head = key(document, &ledger.head)?;
         keys.retain(|key| *key <= head);
         keys.reverse();
         let fetched = keys.into_iter().map(async |key| {
@@ -210,7 +269,7 @@ impl Poller {
         // Who was no receiver for a while, or whose rows went out without the ledger, begins anew.
         let mut told_of: Option<BTreeSet<String>> = ledger.closed.then(BTreeSet::new);
         while let Some(name) = wanted {
-            let key = key(self, &name)?;
+            let key = key(document, &name)?;
             while ahead.as_ref().is_none_or(|(next, _)| *next > key) {
                 match fetched.next().await {
                     Some(next) => ahead = Some(next),
@@ -250,8 +309,8 @@ impl Reach {
     }
 }
 
-fn key(poller: &Poller, name: &str) -> Result<StoreKey, TickError> {
-    let prefix = poller.state_key.ledger();
+fn key(document: &StoreKey, name: &str) -> Result<StoreKey, TickError> {
+    let prefix = document.ledger();
     StoreKey::new(format!("{prefix}{name}")).map_err(|error| TickError::Bug {
         what: error.to_string(),
     })

@@ -1,6 +1,7 @@
 //! What a backfill delivers, and what it says about it.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dbtick::clock::{Clock, SystemClock};
@@ -231,4 +232,55 @@ async fn two_processes_with_the_same_backfill_share_it() {
     }
     let came: BTreeSet<i64> = came(&world, before).into_iter().collect();
     assert_eq!(came, (1..=400).collect());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_compares_fences_takes_the_backfill_and_never_refuses_the_live_poller() {
+    let (world, handler) = drained(200, json!({})).await;
+    let greatest = Mutex::new((0, 0));
+    let refusals = Arc::new(Mutex::new(Vec::new()));
+    let refused = Arc::clone(&refusals);
+    world.receiver.answer(move |_, delivery| {
+        let sequence = delivery.body["fence"]["sequence"].as_u64().unwrap();
+        let pair = (delivery.token(), sequence);
+        let mut greatest = greatest.lock().unwrap();
+        if pair < *greatest {
+            refused.lock().unwrap().push(pair);
+            return Answer::Say(409, None, String::new());
+        }
+        *greatest = pair;
+        Answer::Ok
+    });
+    let before = world.receiver.count();
+    let arguments = [
+        "--ranges",
+        "1",
+        "--batch-rows",
+        "5",
+        "--rate",
+        "100",
+        "--to",
+        "200",
+    ];
+    let said = std::thread::scope(|scope| {
+        let backfill = scope.spawn(|| backfill(&world, &arguments));
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::block_in_place(|| {
+            runtime.block_on(async {
+                while !backfill.is_finished() {
+                    world.writer().await.insert(1).await;
+                    assert_eq!(handler.tick("Orders").await.status, 200);
+                    tokio::time::sleep(Duration::from_millis(300)).await;
+                }
+            });
+        });
+        backfill.join().unwrap()
+    });
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(report(&said), (200, 200, 0, 0));
+    // Who lost a race was the backfill, and has sent its rows again.
+    let of_backfill = |(_, sequence): &(u64, u64)| *sequence >= 1 << 32;
+    assert!(refusals.lock().unwrap().iter().all(of_backfill));
+    let came: BTreeSet<i64> = came(&world, before).into_iter().collect();
+    assert!((1..=200).all(|row| came.contains(&row)));
 }

@@ -17,6 +17,8 @@ module.exports = function fixture(now = Date.now()) {
     total_rows: total - back * back * each, schema: "5f1c09ab", source: "9ad2c7e1", by: null,
   }));
 
+  const counters = (batches, rows, failed_ticks) => ({ batches, rows, failed_ticks, quarantined: 3, bytes: rows * 212, resent: 118, failed_commits: 1,
+    read: { count: batches, us: batches * 4200 }, deliver: { count: batches, us: batches * 38500 }, commit: { count: batches * 2, us: batches * 21000 } });
   const poller = (name, changes) => ({
     poller: name, function: name[0].toUpperCase() + name.slice(1), health: "ok", phase: "idle", headline: "All is well: everything visible is delivered.", findings: [],
     source: { connection: "postgres://shop-db:5432/shop", rows: `public.${name}`, cursor: ["updated_at"], key: ["id"], fingerprint: "9ad2c7e1c0ffee5512aa" },
@@ -25,7 +27,7 @@ module.exports = function fixture(now = Date.now()) {
     late: { grade: "PROVEN", reason: null, remembered: 0, witnesses: 0, oldest_witness: null, oldest_witness_since: null, oldest_witness_is: null },
     sinks: [{ name: "hook", required: true, rows: 1884213, failure: null, behind: null }],
     quarantine: { rows: 0, oldest: null, unreadable: 0 }, interval_s: 15, last_success: ago(14),
-    counters: { batches: 5210, rows: 1884213, failed_ticks: 12, quarantined: 3 }, pulse: pulse(420, 1800), ...changes,
+    counters: counters(5210, 1884213, 12), pulse: pulse(420, 1800), reviews: [], ...changes,
   });
 
   const failing = "hook answered 503 Service Unavailable: upstream connect error; the 41st attempt at event 2d3803f2";
@@ -43,7 +45,8 @@ module.exports = function fixture(now = Date.now()) {
       ],
       checkpoint: { place: "2026-11-18 02:33:10.551 (884213)", version: 5210, updated_at: ago(2290), batch_id: "b4c1e6a0d2f84e51", bytes: 48211, schema: "5f1c09ab77e2" },
       late: { grade: "PROVEN", reason: null, remembered: 214, witnesses: 1, oldest_witness: "transaction 8841", oldest_witness_since: ago(1900), oldest_witness_is: "pid 4177, user app, idle in transaction" },
-      quarantine: { rows: 2, oldest: ago(93000), unreadable: 0 }, pulse: pulse(310, 2400, 39, 60), counters: { batches: 2210, rows: 884213, failed_ticks: 66, quarantined: 3 },
+      quarantine: { rows: 2, oldest: ago(93000), unreadable: 0 }, pulse: pulse(310, 2400, 39, 60), counters: counters(2210, 884213, 66),
+      reviews: [{ kind: "failing", since: ago(2290), at: ago(600), who: "ada", why: "the hook team is called" }],
     }),
     poller("invoices", {
       health: "stuck", phase: "failing", headline: "The database refuses the password of INVOICES_DB.",

@@ -181,7 +181,7 @@ fn longest_line() -> Value {
         host_retry: 1,
         trace_id: Some("trace".to_owned()),
     };
-    serde_json::to_value(telemetry::invoked_line(&report, &cause)).unwrap()
+    serde_json::to_value(telemetry::tick_line(&report, Some(&cause))).unwrap()
 }
 
 #[test]

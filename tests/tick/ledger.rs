@@ -398,3 +398,35 @@ async fn a_segment_says_all_that_a_person_needs() {
         serde_json::json!([[0, 1]])
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn beside_a_live_poller_a_page_is_read_only_when_it_is_its_turn() {
+    for beside in [false, true] {
+        let world = world(4);
+        let mut poller = world.poller("app/one");
+        let sequence = Arc::new(std::sync::atomic::AtomicU64::new(1 << 32));
+        poller.beside = beside.then(|| dbtick::tick::Beside {
+            token: Default::default(),
+            sequence: sequence.clone(),
+        });
+        let slow = crate::world::Reply::AcknowledgeAfter(Duration::from_secs(2));
+        world.hook().will([slow]);
+        let change = async {
+            sleep(Duration::from_secs(1)).await;
+            world.source.put(3, 3, "changed");
+        };
+        let budget = Budget::starting(world.clock.monotonic(), Some(world.function_timeout));
+        let (report, ()) = tokio::join!(tick(&poller, budget), change);
+        assert_eq!(done(report), Outcome::Drained);
+        let attempts = world.hook().attempts();
+        let body = String::from_utf8(attempts[1].body.to_vec()).unwrap();
+        assert_eq!(
+            body.contains("changed"),
+            beside,
+            "row 3 as it was, or as it is"
+        );
+        let fence = attempts[1].fence;
+        let expected = if beside { (0, (1 << 32) + 2) } else { (1, 2) };
+        assert_eq!((fence.token.get(), fence.sequence), expected);
+    }
+}

@@ -10,14 +10,15 @@ use super::reply::Reply;
 use super::routes::Endpoint;
 use super::{Desk, Status, openapi};
 use crate::model::schema::Schema;
-use crate::overview::AppView;
 use crate::overview::health::Health;
-use crate::overview::metrics;
 use crate::overview::view::{CaseView, ColumnView};
+use crate::overview::{AppView, metrics};
 use crate::tick::Poller;
 use crate::tick::operate::Found;
 use crate::tick::quarantine::{Kept, Kepts};
 use crate::tick::report::TickError;
+
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) async fn read(
     status: &Status,
@@ -31,7 +32,10 @@ pub(super) async fn read(
         Endpoint::Page => Ok(Reply::page(function.actions)),
         Endpoint::OpenApi => Ok(Reply::json(&openapi::openapi(&function.path))),
         Endpoint::Checkpoints => Ok(Reply::json(&*desk.all().await?)),
-        Endpoint::Metrics => Ok(metrics(&*desk.all().await?)),
+        Endpoint::Metrics => {
+            let text = metrics::text(&*desk.all().await?);
+            Ok(Reply::text(PROMETHEUS, text))
+        }
         Endpoint::Health => Ok(health(&*desk.all().await?)),
         Endpoint::Poller => match &*desk.one(name).await? {
             Some(detail) => Ok(Reply::json(detail)),
@@ -129,10 +133,6 @@ fn case(kept: &Kept, open: bool) -> CaseView {
         reason: case.error.clone(),
         superseded: kept.superseded,
     }
-}
-
-fn metrics(view: &AppView) -> Reply {
-    Reply::text(metrics::CONTENT_TYPE, metrics::text(view))
 }
 
 fn health(view: &AppView) -> Reply {
