@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod orphans;
 pub mod view;
 mod watched;
+pub(crate) mod words;
 
 pub use view::{AppView, PollerDetail, PollerView};
 pub use watched::Overview;

@@ -11,8 +11,8 @@ use super::problem::{Problem, finish};
 use super::say;
 use super::target::AppPlace;
 use crate::config::human::{self, show_duration};
-use crate::overview::health::ago;
 use crate::overview::orphans::{GRACE, Orphan};
+use crate::overview::words::ago;
 
 /// List work that is stuck: what has not moved for longer than the grace period
 ///

@@ -13,10 +13,11 @@ use super::problem::{Problem, finish};
 use super::target::AppPlace;
 use super::{interrupted, say};
 use crate::clock::Timestamp;
-use crate::overview::health::{Finding, Health, ago};
+use crate::overview::health::{Finding, Health};
 use crate::overview::view::{
     AppView, LagBasis, LagView, LeaseView, PollerDetail, PollerView, SinkView,
 };
+use crate::overview::words::ago;
 
 const REFRESH: Duration = Duration::from_secs(2);
 /// Home, and clear to the end.

@@ -7,7 +7,8 @@ use chrono::TimeDelta;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::view::{FailureView, LagBasis, LagView, PollerView, SinkView};
+use super::view::{FailureView, PollerView, SinkView};
+use super::words::{ago, rows, seconds, waiting};
 use crate::clock::Timestamp;
 use crate::model::halt::{Halt, HaltKind};
 
@@ -460,42 +461,6 @@ fn patience(view: &PollerView) -> TimeDelta {
     let interval = Duration::from_secs(view.interval_s.unwrap_or(0));
     let patience = (interval * MISSED_TICKS).max(LEAST_PATIENCE);
     TimeDelta::from_std(patience).unwrap_or(TimeDelta::MAX)
-}
-
-fn seconds(count: u64) -> TimeDelta {
-    let count = i64::try_from(count).unwrap_or(i64::MAX);
-    TimeDelta::try_seconds(count).unwrap_or(TimeDelta::MAX)
-}
-
-fn rows(lag: &LagView) -> String {
-    let more = if lag.exact { "" } else { " or more" };
-    match lag.rows {
-        1 => format!("1 row{more}"),
-        rows => format!("{rows} rows{more}"),
-    }
-}
-
-fn waiting(lag: &LagView) -> String {
-    let verb = if lag.rows == 1 && lag.exact {
-        "waits"
-    } else {
-        "wait"
-    };
-    match lag.basis {
-        LagBasis::Cursor => format!("{} {verb}, for {}", rows(lag), ago(seconds(lag.seconds))),
-        LagBasis::LastCommit | LagBasis::Nothing => format!("{} {verb}", rows(lag)),
-    }
-}
-
-/// `3 days`, `5 h`, `12 min`, `40 s`
-pub(crate) fn ago(age: TimeDelta) -> String {
-    let seconds = age.num_seconds().max(0);
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} days", seconds / 86_400),
-    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use chrono::TimeDelta;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::health::{Phase, ago};
+use super::health::Phase;
 use super::view::PollerView;
+use super::words::ago;
 use crate::backfill::{Plan, PlanError, Status};
 use crate::clock::Timestamp;
 use crate::model::state::{self, Review, StateDocument};
