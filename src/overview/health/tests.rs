@@ -1,8 +1,8 @@
 use super::*;
 use crate::model::state::{AuditEntry, StateDocument, Status};
 use crate::overview::view::{
-    BehindView, CheckpointView, CountersView, LateView, LeaseView, QuarantineView, SourceView,
-    TroubleView,
+    BehindView, CheckpointView, CountersView, LagBasis, LagView, LateView, LeaseView,
+    QuarantineView, SourceView, TroubleView,
 };
 
 fn at(second: i64) -> Timestamp {
