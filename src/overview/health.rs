@@ -359,12 +359,12 @@ fn of_sink(view: &PollerView, sink: &SinkView, evidence: &Evidence) -> Option<Fi
     };
     let poison = *rejections > 0;
     let says = match poison {
-        true => format!("{name} has rejected a row {times} ({event_id}): {error}{waits}"),
+        true => format!("{name} has refused {times}, at event {event_id}: {error}{waits}"),
         false => format!("{name} has failed {times}: {error}{waits}"),
     };
     let next = match poison {
         true => format!(
-            "look at the row: `dbtick peek {poller} --data`; mend the receiver, or the row: after {} failed ticks it is set aside if the receiver takes others",
+            "mend the receiver, or the row (`dbtick peek {poller} --data` shows it): after {} failed ticks it is set aside if the receiver takes others",
             evidence.poison_after
         ),
         false => format!(

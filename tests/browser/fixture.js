@@ -82,8 +82,8 @@ module.exports = function fixture(now = Date.now()) {
   const quarantine = Object.fromEntries(pollers.map(view => [view.poller, rows(view.poller, view.poller === "hostile" ? 1 : view.quarantine.rows)]));
   details.hostile.quarantine = { rows: 1, oldest: ago(93000), unreadable: 0 };
   const stuck = { grace_s: 7200, orphans: [
-    { poller: "customers", kind: "quarantine", since: ago(91000), says: "2 rows were set aside and never sent again", review: null },
-    { poller: "stock-2024", kind: "no_poller", since: ago(8e6), says: "the state of stock-2024 is here, and no function of the app has such a poller", review: { at: ago(86000), who: "ada", why: HOSTILE } },
+    { poller: "customers", kind: "quarantine", name: null, since: ago(91000), says: "2 rows were set aside and never sent again", review: null },
+    { poller: "stock-2024", kind: "no_poller", name: null, since: ago(8e6), says: "the state of stock-2024 is here, and no function of the app has such a poller", review: { at: ago(86000), who: "ada", why: HOSTILE } },
   ] };
   return { app, details, quarantine, stuck };
 };

@@ -74,9 +74,12 @@ fn hours(count: i64) -> TimeDelta {
     TimeDelta::hours(count)
 }
 
-/// An owner is killed at work, three hours ago.
+/// An owner is killed at work, three hours ago; ticks should come every fifteen seconds.
 async fn with_dead_owner() -> World {
     let world = world().await.rows(3).await;
+    let file = world.app().join("Orders/function.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("0 0 0 1 1 *", "*/15 * * * * *")).unwrap();
     world.receiver.answer(|_, _| Answer::Never);
     let mut handler = world.serve().await;
     let tick = handler.try_tick("Orders");
@@ -140,7 +143,7 @@ async fn a_poison_batch_is_named_with_the_row() {
     let expected = Expected {
         code: "row_rejected",
         level: "stuck",
-        says: &["webhook has rejected a row 3 times", &event, "422"],
+        says: &["webhook has refused 3 times", &event, "422"],
         next: "dbtick peek orders --data",
     };
     both_say(&world, expected).await;
@@ -241,9 +244,20 @@ async fn a_session_that_is_idle_in_transaction_is_named_with_the_way_to_end_it()
 
 /// Where quarantined rows lie.
 fn cases(world: &World) -> Vec<PathBuf> {
-    let directory = world.path("state/quarantine/app/orders/webhook");
-    let entries = std::fs::read_dir(directory).into_iter().flatten();
-    entries.map(|entry| entry.unwrap().path()).collect()
+    fn walk(directory: PathBuf, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => walk(path, found),
+                false => found.push(path),
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(world.path("state"), &mut found);
+    found.retain(|path| path.to_string_lossy().contains("quarantine/"));
+    assert!(!found.is_empty(), "something is set aside");
+    found
 }
 
 /// As if they had been there for so long.
@@ -400,11 +414,7 @@ async fn a_poller_that_is_marked_failed_stops_until_it_is_reset_and_somebody_is_
     // A tick says so and does nothing; a reset ends it.
     let ticked = handler.tick("Orders").await;
     assert_eq!(ticked.status, 500);
-    assert!(
-        handler.stderr.text().contains("marked failed"),
-        "{}",
-        handler.stderr.text()
-    );
+    handler.stderr.line(&["marked failed"]).await;
     assert_eq!(world.receiver.deliveries().len(), before + 1);
     assert_eq!(orphans(&world, &[]).await, [], "it is resolved");
     let reset = run_beside(&world, &["reset", "orders", "--to", "beginning", "--yes"]).await;

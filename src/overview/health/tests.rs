@@ -386,7 +386,7 @@ fn a_receiver_that_fails_is_told_from_a_row_that_it_rejects() {
         &evidence(),
         &[("row_rejected", Health::Stuck)],
         Phase::Failing,
-        "rejected a row 3 times (ab12)",
+        "hook has refused 3 times, at event ab12",
     );
     assert!(
         judge(&poison, &evidence())[0]
