@@ -460,3 +460,53 @@ async fn state_whose_poller_is_gone_is_found_and_can_be_closed() {
     assert_eq!(unknown.code, Some(1));
     assert!(unknown.stderr.contains("there is others"), "{unknown:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backfill_that_nobody_goes_on_with_is_stuck_work_and_closing_it_leaves_the_poller_alone()
+{
+    let world = world().await.rows(6).await;
+    let handler = world.serve().await;
+    assert_eq!(handler.tick("Orders").await.status, 200);
+    world.receiver.answer(|_, _| Answer::Never);
+    let begin = [
+        "backfill", "orders", "--to", "4", "--name", "again", "--yes",
+    ];
+    let mut begun = super::support::command::beside(&world, &begin)
+        .spawn()
+        .unwrap();
+    world.receiver.arrived(2).await;
+    begun.kill().await.unwrap();
+    world.receiver.answer(|_, _| Answer::Ok);
+    assert_eq!(orphans(&world, &[]).await, []);
+    assert_eq!(
+        orphans(&world, &["--grace", "0s"]).await,
+        one("backfill", false)
+    );
+    let resumed = resolve(&world, "resume", &["--grace", "0s"]).await;
+    assert_eq!(resumed.code, Some(1), "{resumed:?}");
+    assert!(
+        resumed
+            .stderr
+            .contains("dbtick backfill orders --name again"),
+        "{resumed:?}"
+    );
+    for changed in [true, false] {
+        let said = resolve(&world, "mark-failed", &["--grace", "0s"]).await;
+        assert_eq!(
+            (said.code, &object(&said)["changed"]),
+            (Some(0), &json!(changed)),
+            "{said:?}"
+        );
+    }
+    assert_eq!(orphans(&world, &["--grace", "0s"]).await, []);
+    let document = world.state("orders").document();
+    assert_eq!(document.status, dbtick::model::state::Status::Active);
+    assert!(
+        document.audit[0]
+            .what
+            .contains("abandon the backfill again"),
+        "{:?}",
+        document.audit
+    );
+    assert_eq!(handler.tick("Orders").await.status, 200);
+}
