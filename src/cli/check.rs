@@ -19,6 +19,7 @@ use crate::config::{App, Function, Poller as PollerConfig, RelayFunction, Settin
 use crate::model::halt::{Halt, HaltKind};
 use crate::source::Grade;
 use crate::tick::Poller;
+use crate::tick::quarantine::SetAside;
 use crate::tick::report::ClockSkew;
 use crate::wiring::Parts;
 
@@ -163,6 +164,13 @@ async fn grade(poller: &Poller) -> Vec<Line> {
             lines.extend(found.halt.as_ref().map(|halt| halted(&poller.name, halt)));
         }
         Err(error) => lines.push(say(Grade::Fail, "state", &error.story())),
+    }
+    if let Ok(SetAside { rows: 1.., .. }) = poller.set_aside().await {
+        let name = &poller.name;
+        let text = format!(
+            "rows were set aside and not delivered: `dbtick quarantine list {name}` says which and why"
+        );
+        lines.push(say(Grade::Warn, "quarantine", &text));
     }
     // What a tick would say of a halt is less than what was said already.
     let runs = standing.is_ok_and(|found| found.halt.is_none());

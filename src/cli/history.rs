@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
+use super::output;
 use super::problem::{Problem, finish};
 use super::rails::standing;
 use super::say;
@@ -81,18 +81,14 @@ impl History {
             ));
             return;
         }
-        let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled)
-            .set_header(["version", "time", "checkpoint", "rows", "schema", ""]);
+        let mut table = output::table(&["version", "time", "checkpoint", "rows", "schema", ""]);
         let mut before = 0;
         for entry in &document.history {
             let rows = entry.total_rows.saturating_sub(before);
             before = entry.total_rows;
             table.add_row(line(document, entry, rows));
         }
-        say(&format!("{table}\n"));
+        say(&output::show(&table));
         let kept = document.history.len();
         say(&format!(
             "{name}: {kept} version(s) kept; rows are counted since the line above; the document has {bytes} bytes\n"

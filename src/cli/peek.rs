@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::output;
 use super::problem::{Problem, finish};
 use super::say;
 use super::target::Target;
@@ -92,7 +92,7 @@ impl Peek {
             say(&format!("{name}: {why}\n"));
             return Ok(());
         }
-        say(&format!("{}\n", self.table(&lines)));
+        say(&output::show(&self.table(&lines)));
         let batch = poller.batch.max_rows;
         let last = match more {
             true => "; there are more behind them",
@@ -123,14 +123,10 @@ impl Peek {
             .collect()
     }
 
-    fn table(&self, lines: &[Line<'_>]) -> Table {
+    fn table(&self, lines: &[Line<'_>]) -> comfy_table::Table {
         let mut header = vec!["position", "op", "key", "event id"];
         header.extend(self.data.then_some("data"));
-        let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled)
-            .set_header(header);
+        let mut table = output::table(&header);
         for Line { position, event } in lines {
             let mut row = vec![
                 position.replace(char::is_control, " "),

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::output;
 use super::problem::{Problem, finish};
 use super::rails::{Plan, Rails, Rows};
 use super::say;
@@ -130,11 +130,7 @@ impl List {
             say(&format!("{} has no row in quarantine\n", poller.name));
             return Ok(());
         }
-        let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled)
-            .set_header(["event", "since", "receiver", "key", "attempts", "reason"]);
+        let mut table = output::table(&["event", "since", "receiver", "key", "attempts", "reason"]);
         for Kept {
             case, superseded, ..
         } in &rows
@@ -149,7 +145,7 @@ impl List {
                 format!("{note}{}", case.error),
             ]);
         }
-        say(&format!("{table}\n"));
+        say(&output::show(&table));
         let arguments = self.target.place.arguments();
         say(&format!(
             "{}: {}; `dbtick quarantine show {} EVENT{arguments}` shows one\n",
