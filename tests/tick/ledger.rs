@@ -378,6 +378,27 @@ async fn a_ledger_that_was_off_for_a_while_vouches_only_for_what_came_since() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_ledger_that_begins_after_a_move_back_does_not_vouch_for_what_went_out_before() {
+    let mut world = World::with_rows(6);
+    world.tick().await;
+    world.ledger = LedgerMode::Full;
+    let evidence = dbtick::model::lease::AgeEvidence {
+        local_now: world.clock.now(),
+        store: None,
+        margin: MARGIN,
+    };
+    world.operate_now(Order::Reset {
+        to: None,
+        source: world.poller("app/one").identity(),
+        evidence,
+    });
+    world.tick().await;
+    let above = Some(place(6, 6));
+    let reach = reach(&world).await;
+    assert_eq!(reach.covers, BTreeMap::from([("hook".to_owned(), above)]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_segment_says_all_that_a_person_needs() {
     let world = world(2);
     world.tick().await;
