@@ -319,7 +319,9 @@ impl Chase<'_> {
             ledger,
             ttl: self.poller.lease.ttl,
         };
+        let before = self.document.sink(self.name()).lag;
         self.document = self.lease.catch_up(step).await;
+        self.progress.caught_up |= self.document.sink(self.name()).lag != before;
         Ok(())
     }
 

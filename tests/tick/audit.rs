@@ -2,16 +2,19 @@
 //! (F5, F6).
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dbtick::backfill::{Backfill, Ended, Plan, Range, Stuck, Wishes};
+use dbtick::clock::Clock;
 use dbtick::model::ledger::LedgerMode;
 use dbtick::model::transitions::Operator;
+use dbtick::sink::FailureKind;
 use dbtick::tick::audit::{Accounts, Audit, Demand};
 use dbtick::tick::quarantine::RedriveError;
 use dbtick::tick::report::TickError;
 
-use crate::world::{World, place};
+use crate::world::{Receiver, Reply, World, place};
 
 fn world(rows: i64) -> World {
     World {
@@ -115,4 +118,27 @@ async fn a_backfill_is_not_complete_by_what_another_server_has() {
     let error = backfill(&world, 4, wishes()).await.unwrap_err();
     let is_other = matches!(error, Stuck::Tick(TickError::OtherServer { .. }));
     assert!(is_other, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backfill_does_not_give_up_while_a_receiver_catches_up() {
+    let mut world = world(200);
+    world.sinks.push(Arc::new(Receiver::new("audit")));
+    world.optional.insert("audit".to_owned());
+    world.tick().await;
+    let audit = &world.sinks[1];
+    audit.will([Reply::Fail(FailureKind::Passing)]);
+    audit.will(vec![Reply::AcknowledgeAfter(Duration::from_secs(2)); 100]);
+    let wishes = Wishes {
+        give_up_after: Duration::from_secs(100),
+        ..wishes()
+    };
+    let began = world.clock.monotonic();
+    let ended = backfill(&world, 200, wishes).await.unwrap();
+    let Ended::Complete(plan) = ended else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(plan.report.unwrap().delivered, 200);
+    let took = world.clock.monotonic() - began;
+    assert!(took > 2 * wishes.give_up_after, "{took:?}");
 }
