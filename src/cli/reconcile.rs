@@ -40,12 +40,15 @@ pub(super) struct Reconcile {
     /// Send what is missing, under the lease of the poller; each row is read again just before
     #[arg(long)]
     redeliver: bool,
-    /// How many missing rows are shown; JSON has all of them
+    /// How many missing rows are shown; JSON has up to 100000
     #[arg(long, value_name = "N", default_value_t = 20)]
     show: usize,
     #[command(flatten)]
     rails: Rails,
 }
+
+/// More than that are neither named in JSON nor sent at once.
+const MOST_NAMED: usize = 100_000;
 
 /// What is known, and how well.
 enum Verdict {
@@ -79,7 +82,8 @@ impl Reconcile {
             Verdict::Exact(audit, reach) if self.redeliver && audit.missing > 0 => {
                 self.told(&poller, &Verdict::Exact(audit.clone(), reach))
                     .ok();
-                self.send(&poller, &audit.rows, &by).await
+                let beyond = audit.missing.saturating_sub(audit.rows.len() as u64);
+                self.send(&poller, &audit.rows, beyond, &by).await
             }
             Verdict::Exact(..) => self.told(&poller, &verdict),
             _ if self.redeliver => Err(Problem::new(
@@ -137,8 +141,8 @@ impl Reconcile {
             return counted(poller, document, is_part).await;
         }
         let most = match self.redeliver || self.rails.json {
-            true => usize::MAX,
-            false => self.show,
+            true => MOST_NAMED,
+            false => self.show.min(MOST_NAMED),
         };
         let place = (bounds.after.as_ref(), &bounds.up_to);
         let audit = poller
@@ -147,11 +151,22 @@ impl Reconcile {
         Ok(Verdict::Exact(audit, reach))
     }
 
-    async fn send(&self, poller: &Poller, rows: &[Missing], by: &Operator) -> Result<(), Problem> {
+    /// `beyond`: rows that are missing too, and are too many for one time.
+    async fn send(
+        &self,
+        poller: &Poller,
+        rows: &[Missing],
+        beyond: u64,
+        by: &Operator,
+    ) -> Result<(), Problem> {
         if poller.ledger == LedgerMode::Off {
             return Err(Problem::new(
                 "nothing was sent: the ledger is off in the configuration, so that nobody would write down what is sent",
             ));
+        }
+        let mut notes = vec!["the checkpoint stays where it is".to_owned()];
+        if beyond > 0 {
+            notes.push(format!("{beyond} more are left for the next time"));
         }
         let preview = Preview {
             what: "redeliver",
@@ -159,31 +174,41 @@ impl Reconcile {
             from: format!("{} row(s) that the ledger does not have", rows.len()),
             to: "the receivers that lack them".to_owned(),
             rows: Rows::exactly("again", rows.len() as u64),
-            notes: vec!["the checkpoint stays where it is".to_owned()],
+            notes,
         };
         if !self.rails.agreed(&preview, &poller.name)? {
             return Ok(());
         }
         let sent = poller.redeliver(rows, by).await?;
+        let left = sent.left + beyond;
+        let is_all = sent.failed == 0 && left == 0;
         let object = json!({
-            "ok": sent.failed == 0, "done": true, "what": "redeliver", "poller": poller.name,
-            "delivered": sent.delivered, "gone": sent.gone, "failed": sent.failed, "reason": sent.reason,
+            "ok": is_all, "done": true, "what": "redeliver", "poller": poller.name,
+            "delivered": sent.delivered, "gone": sent.gone, "failed": sent.failed, "left": left, "reason": sent.reason,
         });
         if !self.rails.json {
             say(&format!(
                 "{} delivered, {} no longer at their place (a newer version comes by itself), {} not taken\n",
                 sent.delivered, sent.gone, sent.failed
             ));
-        } else if sent.failed == 0 {
+        } else if is_all {
             say(&format!("{object}\n"));
         }
-        match sent.failed {
-            0 => Ok(()),
-            failed => {
-                let reason = sent.reason.unwrap_or_default();
-                Err(Problem::new(format!("{failed} not taken: {reason}")).in_detail(object))
-            }
+        if is_all {
+            return Ok(());
         }
+        let mut why = Vec::new();
+        if sent.failed > 0 {
+            why.push(format!("{} not taken", sent.failed));
+        }
+        if left > 0 {
+            why.push(format!("{left} left, the same command goes on"));
+        }
+        let mut why = why.join("; ");
+        if let Some(reason) = sent.reason {
+            why = format!("{why}: {reason}");
+        }
+        Err(Problem::new(why).in_detail(object))
     }
 
     fn told(&self, poller: &Poller, verdict: &Verdict) -> Result<(), Problem> {
@@ -352,7 +377,7 @@ fn exact_text(audit: &Audit, reach: &Reach) -> String {
     }
     let more = missing.saturating_sub(rows.len() as u64);
     if more > 0 {
-        text += &format!("and {more} more; --json has all of them\n");
+        text += &format!("and {more} more; --json has up to {MOST_NAMED}\n");
     }
     text
 }

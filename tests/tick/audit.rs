@@ -1,6 +1,7 @@
 //! What was delivered, against what is in the source: by whoever reconciles, and at the end of a backfill
 //! (F5, F6).
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +11,12 @@ use dbtick::clock::Clock;
 use dbtick::model::ledger::LedgerMode;
 use dbtick::model::transitions::Operator;
 use dbtick::sink::FailureKind;
-use dbtick::tick::audit::{Accounts, Audit, Demand};
+use dbtick::tick::audit::{Accounts, Audit, Demand, Missing};
 use dbtick::tick::quarantine::RedriveError;
-use dbtick::tick::report::TickError;
+use dbtick::tick::report::{Outcome, TickError};
+use tokio::time::sleep;
 
-use crate::world::{Receiver, Reply, World, place};
+use crate::world::{Receiver, Reply, Temper, World, done, place};
 
 fn world(rows: i64) -> World {
     World {
@@ -141,4 +143,77 @@ async fn a_backfill_does_not_give_up_while_a_receiver_catches_up() {
     assert_eq!(plan.report.unwrap().delivered, 200);
     let took = world.clock.monotonic() - began;
     assert!(took > 2 * wishes.give_up_after, "{took:?}");
+}
+
+/// The poller has delivered `rows` rows, and lacks as many again.
+async fn lacking(rows: i64) -> (World, Vec<Missing>) {
+    let world = world(0);
+    for row in 1..=rows {
+        world.source.put(row, 1000 + row, "new");
+    }
+    world.tick().await;
+    for row in 1..=rows {
+        world.source.put(1000 + row, row, "late");
+    }
+    let found = audit(&world).await.unwrap();
+    assert_eq!(found.rows.len(), usize::try_from(rows).unwrap());
+    (world, found.rows)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poller_goes_on_while_its_missing_rows_are_sent() {
+    let (world, missing) = lacking(40).await;
+    let slow = Reply::AcknowledgeAfter(Duration::from_secs(2));
+    world.hook().will(vec![slow; 40]);
+    let poller = world.poller("app/person");
+    let by = by();
+    let sending = poller.redeliver(&missing, &by);
+    let living = async {
+        let mut row = 2000;
+        let mut ticks = Vec::new();
+        // Sending takes 40 seconds.
+        for _ in 0..4 {
+            sleep(Duration::from_secs(8)).await;
+            row += 1;
+            world.insert([row]);
+            ticks.push(done(world.tick().await));
+        }
+        ticks
+    };
+    let (sent, ticks) = tokio::join!(sending, living);
+    let sent = sent.unwrap();
+    assert_eq!((sent.delivered, sent.left, sent.failed), (40, 0, 0));
+    assert!(ticks.contains(&Outcome::Drained), "{ticks:?}");
+    assert_eq!(audit(&world).await.unwrap().missing, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_rows_go_in_batches_that_are_no_larger_than_others() {
+    let (world, missing) = lacking(6).await;
+    let mut poller = world.poller("app/person");
+    poller.batch.max_rows = NonZeroUsize::new(100).unwrap();
+    poller.batch.max_bytes = NonZeroUsize::new(600).unwrap();
+    let before = world.hook().attempts().len();
+    let sent = poller.redeliver(&missing, &by()).await.unwrap();
+    assert_eq!(sent.delivered, 6);
+    let batches = world.hook().attempts().split_off(before);
+    let sizes: Vec<usize> = batches.iter().map(|batch| batch.rows.len()).collect();
+    assert!(sizes.len() > 1 && sizes[0] > 1, "{sizes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_that_is_not_there_is_not_asked_for_every_missing_row() {
+    let (world, missing) = lacking(40).await;
+    let poller = world.poller("app/person");
+    world.hook().is(Temper::Always(FailureKind::Passing));
+    let before = world.hook().attempts().len();
+    let sent = poller.redeliver(&missing, &by()).await.unwrap();
+    assert_eq!(world.hook().attempts().len() - before, 3);
+    assert_eq!((sent.delivered, sent.failed, sent.left), (0, 6, 34));
+
+    // What is the fault of rows keeps nobody else from being sent.
+    let bad: BTreeSet<i64> = (1001..=1010).collect();
+    world.hook().is(Temper::At(FailureKind::Rejected, bad));
+    let sent = poller.redeliver(&missing, &by()).await.unwrap();
+    assert_eq!((sent.delivered, sent.failed, sent.left), (30, 10, 0));
 }
