@@ -174,6 +174,7 @@ pub async fn tick(poller: &Poller, call: impl Into<Call>) -> TickReport {
         late: progress.late,
         rewound: progress.rewound,
         behind: progress.behind,
+        caught_up: progress.caught_up,
     }
 }
 
@@ -187,6 +188,7 @@ struct Progress {
     late: LateReport,
     rewound: Option<String>,
     behind: Vec<Behind>,
+    caught_up: bool,
     /// The document says that ticks fail.
     in_trouble: bool,
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "tick/audit.rs"]
+mod audit;
 #[path = "tick/columns.rs"]
 mod columns;
 #[path = "tick/counters.rs"]

@@ -176,7 +176,8 @@ impl Range {
             let report = tick(&self.poller, budget).await;
             let rows = report.tally.rows;
             shared.progress.done.fetch_add(rows, Ordering::Relaxed);
-            if rows > 0 {
+            let is_moving = rows > 0 || report.caught_up;
+            if is_moving {
                 moved = clock.monotonic();
             }
             let (note, pause) = match report.result {
@@ -192,7 +193,7 @@ impl Range {
                 Ok(Outcome::Idle | Outcome::Settled | Outcome::CaughtUp) => {
                     let behind = report.behind.first().map(|it| it.sink.clone());
                     let waits = behind.map(|sink| format!("{sink} is behind"));
-                    let breath = if rows == 0 { BREATH } else { Duration::ZERO };
+                    let breath = if is_moving { Duration::ZERO } else { BREATH };
                     (waits, breath)
                 }
                 Ok(Outcome::HeldElsewhere { owner }) => {

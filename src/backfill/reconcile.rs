@@ -4,17 +4,27 @@ use std::sync::Arc;
 
 use super::plan::{Plan, PlanError, Range};
 use super::run::Stuck;
+use crate::model::state::StateDocument;
 use crate::tick::Poller;
 use crate::tick::audit::{Accounts, Audit, Demand};
 use crate::tick::ledger::LedgerOf;
 use crate::tick::operate::Found;
 
-/// What the ledger of a range says; `None` where it has none yet.
+/// What the ledger of a range says; nothing where it has none yet.
 pub(super) async fn accounts(range: &Poller) -> Result<Accounts, Stuck> {
+    read(range, document(range).await?.as_ref()).await
+}
+
+async fn document(poller: &Poller) -> Result<Option<StateDocument>, Stuck> {
+    Ok(match poller.found().await? {
+        Found::Document(document) => Some(*document),
+        Found::Nothing { .. } | Found::Refused { .. } => None,
+    })
+}
+
+async fn read(range: &Poller, document: Option<&StateDocument>) -> Result<Accounts, Stuck> {
     let mut accounts = Accounts::default();
-    if let Found::Document(document) = range.found().await?
-        && let Some(ledger) = document.ledger
-    {
+    if let Some(ledger) = document.and_then(|document| document.ledger.clone()) {
         let ledger = LedgerOf {
             document: range.state_key.clone(),
             ledger,
@@ -34,14 +44,17 @@ pub(super) async fn audit(
     range: &Poller,
     planned: &Range,
 ) -> Result<(Audit, Arc<Accounts>), Stuck> {
-    let accounts = accounts(range).await?;
+    // A range that found nothing knows no server; the live poller does.
+    let known = [document(source).await?, document(range).await?];
+    let accounts = read(range, known[1].as_ref()).await?;
+    let known: Vec<&StateDocument> = known.iter().flatten().collect();
     let (after, up_to) = (
         planned.after().map_err(PlanError::from)?,
         planned.up_to().map_err(PlanError::from)?,
     );
     let demand = Demand::everything(source);
     let audit = source
-        .audit((after.as_ref(), &up_to), &demand, &accounts, 0)
+        .audit(&known, (after.as_ref(), &up_to), &demand, &accounts, 0)
         .await?;
     Ok((audit, Arc::new(accounts)))
 }

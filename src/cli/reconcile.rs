@@ -146,7 +146,9 @@ impl Reconcile {
             false => self.show,
         };
         let place = (bounds.after.as_ref(), &bounds.up_to);
-        let audit = poller.audit(place, &demand, &accounts, most).await?;
+        let audit = poller
+            .audit(&[document], place, &demand, &accounts, most)
+            .await?;
         Ok(Verdict::Exact(audit, reach))
     }
 

@@ -194,6 +194,7 @@ async fn unharmed(poller: &Poller, call: Call) -> TickReport {
         late: LateReport::default(),
         rewound: None,
         behind: Vec::new(),
+        caught_up: false,
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Poller;
 use super::budget::Budget;
 use super::ledger::{LedgerOf, Reach};
-use super::reading::read_page;
+use super::reading::{read_page, refuse_another_source};
 use super::report::TickError;
 use crate::model::ledger::Mark;
 use crate::model::page::EventId;
@@ -212,9 +212,11 @@ impl Audit {
 
 impl Poller {
     /// Reads every row behind `after`, up to and with `up_to`, and looks for it in the accounts. At most
-    /// `most` of those that are missing are named.
+    /// `most` of those that are missing are named. `known`: the documents that the accounts belong to; rows
+    /// of another server than theirs say nothing about what was delivered (B9).
     pub async fn audit(
         &self,
+        known: &[&StateDocument],
         (after, up_to): (Option<&Position>, &Position),
         demand: &Demand,
         accounts: &Accounts,
@@ -225,6 +227,9 @@ impl Poller {
         loop {
             let budget = Budget::starting(self.clock.monotonic(), Some(LONGEST_READ));
             let mut read = read_page(self, after.as_ref(), &budget).await?;
+            for document in known {
+                refuse_another_source(self, document, &read)?;
+            }
             let beyond = !read.page.cut(|place| place <= up_to).is_empty();
             for event in read.page.events() {
                 audit.see(event.id, &event.position, demand, accounts, most);

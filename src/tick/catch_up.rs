@@ -179,7 +179,9 @@ impl Chase<'_> {
         recording.add(self.name(), &page, &settled.handed);
         let has = taken(&settled, &page);
         self.write(to, has, false, news, recording).await?;
-        self.clean_up(&settled, &page, had).await;
+        let mut clean = all_but(&page, &settled.stay());
+        clean.extend(had);
+        self.clean_up(clean).await;
         Ok(match first {
             None => Goes::On,
             Some(_) => Goes::NoFurther,
@@ -200,10 +202,14 @@ impl Chase<'_> {
         // Written with the rows that it is about: nothing of it counts before that.
         let mut learned: Option<SinkNews> = None;
         let mut recording = Recording::of(self.poller);
+        // Rows leave an outbox when it is written down that the sink has them, not before.
+        let mut clean = Vec::new();
         while after < top {
             if self.call.budget.is_spent(self.poller.clock.monotonic()) {
                 let news = self.told(learned);
-                return self.write(None, has, false, news, recording).await;
+                self.write(None, has, false, news, recording).await?;
+                self.clean_up(clean).await;
+                return Ok(());
             }
             let (mut page, types, end) = self.read(after.as_ref()).await?;
             let cut = page.cut(|place| Some(place) <= top.as_ref());
@@ -213,6 +219,7 @@ impl Chase<'_> {
                 let settled = self.send(&page, &types).await;
                 has.extend(taken(&settled, &page));
                 recording.add(self.name(), &page, &settled.handed);
+                clean.extend(all_but(&page, &settled.stay()));
                 let before = learned.unwrap_or_default();
                 learned = Some(SinkNews {
                     rows: before.rows + settled.news.rows,
@@ -223,9 +230,10 @@ impl Chase<'_> {
                 });
                 if first_pending(&settled, &page).is_some() {
                     let news = self.told(learned);
-                    return self.write(None, has, false, news, recording).await;
+                    self.write(None, has, false, news, recording).await?;
+                    self.clean_up(clean).await;
+                    return Ok(());
                 }
-                self.clean_up(&settled, &page, Vec::new()).await;
             }
             match last {
                 Some(last) if !end && cut.is_empty() => after = Some(last),
@@ -236,6 +244,7 @@ impl Chase<'_> {
         let news = self.told(all_is_well);
         self.write(None, BTreeMap::new(), true, news, recording)
             .await?;
+        self.clean_up(clean).await;
         let sink = self.name();
         tracing::info!(poller = %self.poller.name, sink, "it has caught up");
         Ok(())
@@ -310,18 +319,18 @@ impl Chase<'_> {
             ledger,
             ttl: self.poller.lease.ttl,
         };
+        let before = self.document.sink(self.name()).lag;
         self.document = self.lease.catch_up(step).await;
+        self.progress.caught_up |= self.document.sink(self.name()).lag != before;
         Ok(())
     }
 
-    /// An outbox waits for the slowest. `had`: what the sink has got before.
-    async fn clean_up(&mut self, settled: &Settled, page: &Page, had: Vec<Position>) {
+    /// An outbox waits for the slowest.
+    async fn clean_up(&mut self, clean: Vec<Position>) {
         let name = self.name();
         let others = self.document.sinks.iter();
         let mut others = others.filter(|(other, sink)| *other != name && sink.lag.is_some());
         if others.next().is_none() && self.poller.source.cleans_up() {
-            let mut clean = all_but(page, &settled.stay());
-            clean.extend(had);
             let left = clean_up(self.poller, clean, &self.call.budget).await;
             self.progress.tally.left_behind += left;
         }

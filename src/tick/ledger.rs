@@ -15,6 +15,7 @@ use super::report::TickError;
 use super::{Poller, Progress};
 use crate::clock::Timestamp;
 use crate::model::envelope::Batch;
+use crate::model::history::short;
 use crate::model::ledger::{Ledger, LedgerMode, Mark, Marks, Segment};
 use crate::model::page::{EventId, Page};
 use crate::model::position::Position;
@@ -118,10 +119,14 @@ pub(super) async fn put(
     Ok(Ledger::after(before, name, &segment, bytes))
 }
 
-/// Nothing above it was delivered.
+/// Nothing above it was delivered. The checkpoint may have been higher before it was moved by hand.
 fn highest(document: &StateDocument) -> Option<Position> {
+    let source = short(&document.source_fingerprint);
+    let kept = document.history.iter();
+    let kept = kept.filter(|entry| entry.source == source);
+    let kept = kept.filter_map(|entry| entry.cursor.as_ref().map(|mark| &mark.position));
     let spilled = document.late.spilled.iter().map(|segment| &segment.to);
-    let above = document.delivered.values().chain(spilled);
+    let above = document.delivered.values().chain(spilled).chain(kept);
     above.chain(document.position()).max().cloned()
 }
 

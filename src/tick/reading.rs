@@ -63,6 +63,16 @@ pub(super) fn refuse_another_order(
     })
 }
 
+/// Whether what was read is of the same server and in the same order as what a document is about.
+pub(super) fn refuse_another_source(
+    poller: &Poller,
+    document: &StateDocument,
+    read: &ReadPage,
+) -> Result<(), TickError> {
+    refuse_another_server(poller, document, read.server.as_deref())?;
+    refuse_another_order(poller, document, &read.schema)
+}
+
 pub(super) async fn read_page(
     poller: &Poller,
     after: Option<&Position>,

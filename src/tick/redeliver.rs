@@ -10,7 +10,7 @@ use super::audit::Missing;
 use super::keeper::{Claimed, Lease, claim};
 use super::ledger::{self, Recording};
 use super::quarantine::RedriveError;
-use super::reading::load_document;
+use super::reading::{load_document, refuse_another_source};
 use super::report::{Outcome, TickError};
 use super::{Poller, reason_to_stop};
 use crate::model::envelope::Batch;
@@ -89,7 +89,7 @@ impl Poller {
                 .filter(|row| row.sinks.iter().any(|sink| sink == name));
             let lacked: Vec<&Missing> = lacked.collect();
             for chunk in lacked.chunks(self.batch.max_rows.get()) {
-                let Some((page, types)) = self.read_now(chunk, outcome).await? else {
+                let Some((page, types)) = self.read_now(chunk, document, outcome).await? else {
                     continue;
                 };
                 let recording = self.send_page(outlet, &page, &types, lease, outcome).await;
@@ -106,12 +106,14 @@ impl Poller {
     async fn read_now(
         &self,
         rows: &[&Missing],
+        document: &StateDocument,
         outcome: &mut Redelivered,
     ) -> Result<Option<(Page, Types)>, TickError> {
         let mut found: Option<(Page, Types)> = None;
         for row in rows {
             let writer = PageWriter::new(&self.events_as, 2, usize::MAX);
             let read = self.source.find(&row.position, writer).await?;
+            refuse_another_source(self, document, &read)?;
             if read.page.is_empty() {
                 outcome.gone += 1;
                 continue;

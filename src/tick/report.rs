@@ -179,6 +179,8 @@ pub struct TickReport {
     pub rewound: Option<String>,
     /// Sinks that do not have what the others have.
     pub behind: Vec<Behind>,
+    /// One of them got rows that it lacked; they are not counted in the tally, which has had them before.
+    pub caught_up: bool,
 }
 
 /// A sink that catches up by itself.

@@ -174,6 +174,7 @@ fn longest_line() -> Value {
             since: chrono::DateTime::UNIX_EPOCH,
             error: Some("no".to_owned()),
         }],
+        caught_up: true,
     };
     let cause = Cause {
         invocation_id: "id",

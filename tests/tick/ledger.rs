@@ -293,6 +293,36 @@ async fn whoever_is_behind_gets_its_rows_again_if_they_cannot_be_written_down() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_outbox_keeps_its_rows_until_it_is_written_down_that_whoever_was_behind_has_them() {
+    let mut world = world(4);
+    world.max_rows = 10;
+    world.source.is_outbox.store(true, Ordering::Relaxed);
+    world.sinks.push(Arc::new(Receiver::new("audit")));
+    world.optional.insert("audit".to_owned());
+    world.sinks[1].is(Temper::Always(FailureKind::Passing));
+    world.hook().is(Temper::Names(BTreeSet::from([1]), false));
+    failed(world.tick().await);
+    assert_eq!(world.document().delivered.len(), 3, "above the checkpoint");
+
+    world.sinks[1].is(Temper::Kind);
+    sleep(Duration::from_secs(301)).await;
+    let objects = Arc::new(Full {
+        inner: world.objects.clone(),
+        is_full: AtomicBool::new(true),
+    });
+    failed(tick_on(&world, &objects).await);
+    assert!(world.document().is_anybody_behind());
+    assert_eq!(world.sinks[1].stored(), [2, 3, 4], "it has them");
+    assert_eq!(world.source.ids(), BTreeSet::from([1, 2, 3, 4]));
+
+    objects.is_full.store(false, Ordering::Relaxed);
+    sleep(Duration::from_secs(301)).await;
+    failed(tick_on(&world, &objects).await);
+    assert!(!world.document().is_anybody_behind());
+    assert_eq!(world.source.ids(), BTreeSet::from([1]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_segment_of_a_holder_that_was_too_late_is_on_nobodys_way() {
     let mut world = world(2);
     world.max_rows = 2;
@@ -375,6 +405,27 @@ async fn a_ledger_that_was_off_for_a_while_vouches_only_for_what_came_since() {
     let said = says(&world).await;
     assert_eq!(said[&1], [taken("hook")], "what was recorded stays so");
     assert!(said[&3].is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_begins_after_a_move_back_does_not_vouch_for_what_went_out_before() {
+    let mut world = World::with_rows(6);
+    world.tick().await;
+    world.ledger = LedgerMode::Full;
+    let evidence = dbtick::model::lease::AgeEvidence {
+        local_now: world.clock.now(),
+        store: None,
+        margin: MARGIN,
+    };
+    world.operate_now(Order::Reset {
+        to: None,
+        source: world.poller("app/one").identity(),
+        evidence,
+    });
+    world.tick().await;
+    let above = Some(place(6, 6));
+    let reach = reach(&world).await;
+    assert_eq!(reach.covers, BTreeMap::from([("hook".to_owned(), above)]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::{self, Debug};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering as Memory};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as Memory};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -543,6 +543,8 @@ pub(crate) struct Table {
     pub(crate) schema: Mutex<Option<Arc<Schema>>>,
     pub(crate) server: Mutex<Option<Arc<str>>>,
     pub(crate) late: Mutex<Late>,
+    /// Rows leave it when everybody has them.
+    pub(crate) is_outbox: AtomicBool,
 }
 
 /// What is seen of writers.
@@ -577,6 +579,12 @@ impl Table {
 
     pub(crate) fn will(&self, script: impl IntoIterator<Item = Read>) {
         self.script.lock().unwrap().extend(script);
+    }
+
+    /// The rows that are there.
+    pub(crate) fn ids(&self) -> BTreeSet<i64> {
+        let rows = self.rows.lock().unwrap();
+        rows.values().map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn take_reads(&self) -> u32 {
@@ -733,6 +741,16 @@ impl Source for Table {
 
     async fn describe(&self) -> Result<Description, SourceError> {
         unreachable!("a tick does not describe")
+    }
+
+    fn cleans_up(&self) -> bool {
+        self.is_outbox.load(Memory::Relaxed)
+    }
+
+    async fn clean_up(&self, delivered: &[Position]) -> Result<(), SourceError> {
+        let mut rows = self.rows.lock().unwrap();
+        rows.retain(|place, _| !delivered.contains(place));
+        Ok(())
     }
 }
 
