@@ -48,7 +48,7 @@ use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
 use crate::telemetry::spans;
 
-pub use memory::remembered;
+pub use memory::{MOST_REMEMBERED, remembered};
 pub use preview::{Forecast, Stood, Whereabouts};
 pub use redeliver::Redelivered;
 

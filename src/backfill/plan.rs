@@ -34,6 +34,16 @@ pub struct Plan {
     pub round: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
+    /// Who gave it up, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abandoned: Option<Abandoned>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Abandoned {
+    pub at: Timestamp,
+    pub who: String,
+    pub why: String,
 }
 
 /// Rows behind `after`, up to and with `up_to`; both typed, as in the state document.
@@ -136,6 +146,7 @@ impl Plan {
             status: Status::Running,
             round: 0,
             report: None,
+            abandoned: None,
         }
     }
 
@@ -200,13 +211,22 @@ impl Plan {
     }
 
     /// It is not gone on with; `false`: it had ended already.
-    pub async fn abandon(poller: &Poller, name: &str) -> Result<(Self, bool), PlanError> {
+    pub async fn abandon(
+        poller: &Poller,
+        name: &str,
+        by: &Operator,
+    ) -> Result<(Self, bool), PlanError> {
         let changed = AtomicBool::new(false);
         let plan = Self::update(poller, name, |plan| {
             let runs = plan.status == Status::Running;
             changed.fetch_or(runs, Ordering::Relaxed);
             if runs {
                 plan.status = Status::Abandoned;
+                plan.abandoned = Some(Abandoned {
+                    at: poller.clock.now(),
+                    who: by.who.clone(),
+                    why: by.why.clone(),
+                });
             }
             runs
         })

@@ -12,6 +12,7 @@ use super::plan::{Plan, PlanError, Report, Status};
 use super::progress::Progress;
 use super::range::{Pass, Range};
 use super::reconcile::{accounts, audit};
+use crate::clock::Timestamp;
 use crate::model::transitions::Operator;
 use crate::source::bounded::Pace;
 use crate::stop::{Stop, StopSwitch, channel};
@@ -23,7 +24,7 @@ use crate::tick::{Beside, Poller};
 
 /// Times that rows which are missing are sent, in one run.
 const MOST_ROUNDS: u32 = 3;
-/// Beyond every number that a live poller comes to under one token.
+/// Beyond every number that a live poller comes to under one token, whatever the clock says.
 const FIRST_SEQUENCE: u64 = 1 << 32;
 
 /// How a person wants it.
@@ -60,6 +61,10 @@ pub enum Stuck {
         "the segment {segment} of its ledger is gone, so that nobody can say what was delivered: begin another backfill by --name"
     )]
     LedgerGone { segment: String },
+    #[error("it was given up by somebody; say --name for another one")]
+    Abandoned,
+    #[error("the state of {0} is gone or cannot be read; see `dbtick status {0}`")]
+    NoPoller(String),
     #[error("range {0} has stopped by a fault in this program")]
     Broken(String),
 }
@@ -82,6 +87,8 @@ pub struct Backfill {
 #[derive(Debug)]
 pub(super) struct Shared {
     live: Poller,
+    /// Of the backfill.
+    name: String,
     sequence: Arc<AtomicU64>,
     pub(super) pace: Arc<Pace>,
     pub(super) give_up_after: Duration,
@@ -100,9 +107,10 @@ impl Backfill {
         let (switch, stop) = channel();
         let clock = Arc::clone(&live.clock);
         let shared = Shared {
+            name: plan.name.clone(),
             live,
-            sequence: Arc::new(AtomicU64::new(FIRST_SEQUENCE)),
-            pace: Arc::new(Pace::new(wishes.rate, clock)),
+            sequence: Arc::new(AtomicU64::new(first_sequence(clock.now()))),
+            pace: Arc::new(Pace::new(wishes.rate, Arc::clone(&clock))),
             give_up_after: wishes.give_up_after,
             stop,
             progress: Arc::default(),
@@ -152,8 +160,10 @@ impl Backfill {
             }
             let last = round == MOST_ROUNDS;
             let lacking = self.reconcile(last).await?;
-            if self.plan.status == Status::Complete {
-                return Ok(Ended::Complete(self.plan));
+            match self.plan.status {
+                Status::Complete => return Ok(Ended::Complete(self.plan)),
+                Status::Abandoned => return Err(Stuck::Abandoned),
+                Status::Running => {}
             }
             if last {
                 return Ok(Ended::Incomplete(self.plan));
@@ -219,8 +229,8 @@ impl Backfill {
         };
         let before = self.plan.clone();
         self.plan = Plan::update(live, &before.name, |plan| {
-            // Another process may have gone on meanwhile; what it says is newer.
-            if !plan.is_at(&before) {
+            // Another process may have gone on meanwhile, or somebody has given it up.
+            if !plan.is_at(&before) || plan.status != Status::Running {
                 return false;
             }
             plan.report = Some(report);
@@ -241,13 +251,20 @@ impl Shared {
     /// Less than what the live poller sends next, and more than what it has sent before: rows are read
     /// after this.
     pub(super) async fn beside(&self) -> Result<Beside, Stuck> {
+        let plan = Plan::load(&self.live, &self.name).await?;
+        if plan.is_none_or(|plan| plan.status == Status::Abandoned) {
+            return Err(Stuck::Abandoned);
+        }
         let token = match self.live.found().await? {
             Found::Document(document) => match &document.lease.held {
                 // It may be sending under this token.
                 Some(_) => document.lease.token.before(),
                 None => document.lease.token,
             },
-            Found::Nothing { .. } | Found::Refused { .. } => Default::default(),
+            // Without its token nobody could tell which of two versions is newer.
+            Found::Nothing { .. } | Found::Refused { .. } => {
+                return Err(Stuck::NoPoller(self.live.name.clone()));
+            }
         };
         Ok(Beside {
             token,
@@ -280,4 +297,11 @@ fn humane(time: Duration) -> String {
         seconds if seconds < 120 => format!("{seconds} s"),
         seconds => format!("{} min", seconds / 60),
     }
+}
+
+/// Greater than in every process before, so that no receiver takes what is sent again for something older.
+fn first_sequence(now: Timestamp) -> u64 {
+    u64::try_from(now.timestamp_micros())
+        .unwrap_or(0)
+        .max(FIRST_SEQUENCE)
 }

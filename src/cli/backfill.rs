@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::problem::{Problem, finish};
 use super::rails::{Plan as Preview, Rails, Rows};
-use super::reset::place::scalar;
+use super::reset::place::{Edge, edge};
 use super::target::{Opened, Target};
 use super::{interrupted, say};
 use crate::backfill::{self, Bounds, Ended, Plan, Status, Wishes};
@@ -96,6 +96,12 @@ impl Backfill {
             Status::Running => self.go_on(&opened, live, plan, &by).await,
             Status::Complete => {
                 let more = "it was complete before: nothing was done; say --name for another one";
+                let ends = plan.ranges.last().and_then(|range| range.up_to().ok());
+                let now = checkpoint(&live).await?;
+                if plan.to.is_none() && ends.is_some_and(|ends| ends < now) {
+                    let text = format!("{more}; the checkpoint is at {now} now");
+                    return Err(Problem::new(text).in_detail(object(&plan, false)));
+                }
                 self.told(&plan, Some(more));
                 Ok(())
             }
@@ -115,7 +121,12 @@ impl Backfill {
         let checkpoint = checkpoint(live).await?;
         let example = checkpoint.cursor().first();
         let parse = |text: &Option<String>, what: &str| -> Result<Option<Scalar>, Problem> {
-            let parsed = text.as_deref().map(|text| scalar(text, example));
+            let end = if what == "--to" {
+                Edge::Last
+            } else {
+                Edge::First
+            };
+            let parsed = text.as_deref().map(|text| edge(text, example, end));
             let parsed = parsed.transpose();
             parsed.map_err(|error| Problem::usage(format!("{what}: {error}")))
         };
@@ -187,13 +198,14 @@ impl Backfill {
             let stop = async {
                 interrupted().await;
                 switch.raise();
-                std::future::pending::<()>().await
+                interrupted().await;
             };
             tokio::select! {
                 biased;
                 ended = backfill.run(by) => ended,
                 () = view.run() => unreachable!("it looks on for ever"),
-                () = stop => unreachable!("it waits for ever"),
+                // Batches in flight come again, as after a crash.
+                () = stop => return Err(Problem::new("stopped at once; the same command goes on where it stood")),
             }
         };
         view.finish();
@@ -242,10 +254,26 @@ impl Backfill {
     }
 
     async fn abandon(&self) -> Result<(), Problem> {
-        let (_, live) = self.target.open()?;
+        let (opened, live) = self.target.open()?;
         let name = self.name()?;
-        let (plan, _) = Plan::abandon(&live, &name).await?;
-        self.told(&plan, None);
+        let by = self.rails.operator(&opened)?;
+        let Some(plan) = Plan::load(&live, &name).await? else {
+            return Err(Problem::new(format!("there is no backfill {name}")));
+        };
+        let preview = Preview {
+            what: "abandon",
+            poller: live.name.clone(),
+            from: line(&plan).trim_end().to_owned(),
+            to: "given up for good; what it has delivered stays delivered".to_owned(),
+            rows: Rows::unmoved(),
+            notes: vec!["the poller itself goes on".to_owned()],
+        };
+        if !self.rails.agreed(&preview, &live.name)? {
+            return Ok(());
+        }
+        let (plan, changed) = Plan::abandon(&live, &name, &by).await?;
+        let more = "it had ended before: nothing was changed";
+        self.told(&plan, (!changed).then_some(more));
         Ok(())
     }
 
@@ -253,7 +281,11 @@ impl Backfill {
         match self.rails.json {
             // A problem is told as one object, with the plan in it.
             true if more == Some("not complete") => {}
-            true => say(&format!("{}\n", object(plan, true))),
+            true => {
+                let mut object = object(plan, true);
+                object["changed"] = more.is_none().into();
+                say(&format!("{object}\n"));
+            }
             false => {
                 say(&line(plan));
                 if let Some(more) = more {

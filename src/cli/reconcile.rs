@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::problem::{Problem, finish};
 use super::rails::{Plan as Preview, Rails, Rows};
-use super::reset::place::scalar;
+use super::reset::place::{Edge, edge};
 use super::say;
 use super::target::Target;
 use crate::backfill::Bounds;
@@ -108,7 +108,12 @@ impl Reconcile {
         };
         let example = checkpoint.cursor().first();
         let parse = |text: &Option<String>, what: &str| -> Result<Option<Scalar>, Problem> {
-            let parsed = text.as_deref().map(|text| scalar(text, example));
+            let end = if what == "--to" {
+                Edge::Last
+            } else {
+                Edge::First
+            };
+            let parsed = text.as_deref().map(|text| edge(text, example, end));
             let parsed = parsed.transpose();
             parsed.map_err(|error| Problem::usage(format!("{what}: {error}")))
         };
@@ -276,7 +281,10 @@ async fn counted(
     let Some(since) = moved.or(document.history.first()) else {
         return undecided("there is no ledger, and no version is kept from which to count");
     };
-    let first = since.version == 1 && since.by.is_none() && since.total_rows == since.rows;
+    let first = since.version == 1
+        && since.by.is_none()
+        && since.rows > 0
+        && since.total_rows == since.rows;
     let (from, total) = match first {
         // Its first batch: it began at the beginning.
         true => (None, 0),

@@ -112,8 +112,22 @@ impl Resolve {
         if !self.rails.agreed(&plan, &name)? {
             return Ok(());
         }
+        // Somebody may have taken his time to agree: what is not stuck any more is left alone.
+        let still = overview.orphans(self.grace.get()).await?;
         let mut resolved = Vec::new();
         for orphan in stuck {
+            let same = |now: &Orphan| (now.code(), now.since) == (orphan.code(), orphan.since);
+            if !still
+                .iter()
+                .any(|now| now.poller == orphan.poller && same(now))
+            {
+                resolved.push(Resolved {
+                    orphan,
+                    done: None,
+                    failed: None,
+                });
+                continue;
+            }
             let by = Operator {
                 id: format!("{:032x}", SystemClock.random()),
                 ..by.clone()
@@ -142,6 +156,11 @@ impl Resolve {
             from: "stuck".to_owned(),
             to: match self.strategy {
                 Strategy::Resume => "going on from its checkpoint",
+                Strategy::MarkFailed
+                    if stuck.iter().all(|one| one.kind == OrphanKind::Backfill) =>
+                {
+                    "given up: the backfill, not the poller"
+                }
                 Strategy::MarkFailed => "marked failed: it stops until it is reset",
                 Strategy::Review => "set aside for a person to look into",
             }
@@ -179,13 +198,10 @@ impl Resolve {
             // The live poller is not to blame.
             (Strategy::MarkFailed, OrphanKind::Backfill) => {
                 let name = orphan.name.as_deref().unwrap_or_default();
-                let (_, changed) = Plan::abandon(poller, name).await?;
                 let what = format!("abandon the backfill {name}");
-                poller
-                    .operate(by, Otherwise::Refuse, |_| Order::Note {
-                        what: what.clone(),
-                    })
-                    .await?;
+                let note = |_| Order::Note { what: what.clone() };
+                poller.operate(by, Otherwise::Refuse, note).await?;
+                let (_, changed) = Plan::abandon(poller, name, by).await?;
                 Ok(said(changed, "abandoned"))
             }
             (Strategy::MarkFailed, _) => {
@@ -307,7 +323,8 @@ impl Resolve {
 }
 
 async fn redrive(poller: &Poller, by: &Operator) -> Result<Option<String>, Problem> {
-    let kept = poller.quarantined().await?.rows;
+    let mut kept = poller.quarantined().await?.rows;
+    kept.retain(|kept| !kept.superseded);
     let budget = Budget::starting(poller.clock.monotonic(), None);
     let results = poller
         .redrive(&kept, Redrive::default(), by, &budget)

@@ -57,6 +57,7 @@ impl Unlock {
             return Ok(());
         }
         let order = |evidence| Order::Unlock {
+            token: lease.token,
             even_if_alive: self.even_if_alive,
             evidence,
         };

@@ -51,8 +51,8 @@ pub(super) struct Binding {
     pub(super) name: Option<String>,
     /// Of the timerTrigger: when it fires, such as `*/15 * * * * *`.
     pub(super) schedule: Option<String>,
-    /// Of the httpTrigger of a relay or of the status: `function`, which it is unless told. `admin` and,
-    /// where it only shows, `anonymous` are for the status only.
+    /// Of the httpTrigger of a relay or of the status: `function`, which it is unless told; `admin`
+    /// is for the status only.
     #[serde(rename = "authLevel")]
     pub(super) auth_level: Option<String>,
     /// Of the httpTrigger: a relay needs `post`, the status `get`, and `post` to act.

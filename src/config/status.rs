@@ -12,8 +12,6 @@ pub struct StatusFunction {
     pub response: String,
     /// Whether it pauses, resumes, sends again and discards.
     pub actions: bool,
-    /// Whether the host asks callers for no key; then there are no actions and nothing of a row.
-    pub open: bool,
     /// Whether the platform signs people in, so that its headers about them can be believed.
     pub signs_in: bool,
 }

@@ -5,6 +5,7 @@
 //! prove that it was delivered: one that came to its place without the poller's rules (A7) looks the same.
 
 mod facts;
+mod sought;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,6 +18,7 @@ use super::position::Position;
 pub use facts::{
     Behind, Facts, FailureFacts, LedgerFacts, LedgerLine, Obstacle, RowFacts, SetAside, SinkFacts,
 };
+pub use sought::Sought;
 
 /// What a statement rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -193,7 +195,8 @@ impl Facts {
             ));
         }
         let told = !row.takers().is_empty() || !missing.is_empty();
-        if self.is_passed(row) && !told && !row.is_remembered {
+        let is_known = told || row.is_remembered || self.set_aside_as(id).is_some();
+        if self.is_passed(row) && !is_known {
             said.inferred(self.passed());
         }
     }
@@ -217,7 +220,7 @@ impl Facts {
             ));
         }
         if self.set_aside.is_empty() {
-            said.recorded("no version of it is in quarantine");
+            said.recorded(self.nothing_set_aside());
         }
         if self.other_versions > 0 {
             said.recorded(format!(
@@ -305,7 +308,7 @@ impl Facts {
                         of it too";
             return (Verdict::NoCursor, Evidence::Observed, text.to_owned());
         };
-        if let Some(set_aside) = self.set_aside.iter().find(|aside| aside.id == Some(id)) {
+        if let Some(set_aside) = self.set_aside_as(id) {
             let text = format!(
                 "{} did not take it, and it was set aside: `dbtick quarantine` shows it and sends it again",
                 set_aside.sink
@@ -340,9 +343,9 @@ impl Facts {
         let refusers = row.refusers();
         if !refusers.is_empty() {
             let text = format!(
-                "{} did not take it, and it is no longer in quarantine: it was sent again or discarded by hand, which \
-                 `dbtick history` tells",
-                joined(&refusers)
+                "{} did not take it, and {}",
+                joined(&refusers),
+                self.gone_from_quarantine()
             );
             return (Verdict::Quarantined, Evidence::Recorded, text);
         }
@@ -424,10 +427,11 @@ impl Facts {
 
     /// As much as a position says, and no more.
     fn passed(&self) -> String {
-        let mut text = "it lies below the checkpoint and is not in quarantine, as delivered rows do; a row that got \
-                        its cursor, or came into the filter or query, without a new cursor value looks the same \
-                        and was not delivered"
-            .to_owned();
+        let mut text = format!(
+            "it lies below the checkpoint and {}, as delivered rows do; a row that got its cursor, or came into the \
+             filter or query, without a new cursor value looks the same and was not delivered",
+            self.not_set_aside()
+        );
         if self.starts_later {
             text += "; so does one that was there before the poller began (source.start)";
         }

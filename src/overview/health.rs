@@ -1,5 +1,7 @@
 //! What the facts about a poller come to: health, phase, and findings that each name the next step.
 
+mod progress;
+
 use std::cmp::Reverse;
 use std::time::Duration;
 
@@ -8,9 +10,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::view::{FailureView, PollerView, SinkView};
-use super::words::{ago, rows, seconds, waiting};
+use super::words::{ago, rows, waiting};
 use crate::clock::Timestamp;
 use crate::model::halt::{Halt, HaltKind};
+use progress::{of_lease, of_transactions, of_waiting};
 
 /// The better ones first, so that the worst of several is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -100,6 +103,12 @@ pub(super) struct Evidence {
     pub(super) refuses: Option<(&'static str, String)>,
     /// Why the source cannot be asked.
     pub(super) source: Option<String>,
+    /// It can be asked, and takes too long to count.
+    pub(super) is_slow: bool,
+    /// Rows wait for transactions that could come before them, or because no more can be remembered.
+    pub(super) must_wait: bool,
+    /// The longest that a tick may take.
+    pub(super) tick_limit: Duration,
     /// Failed ticks at one row before it is looked for.
     pub(super) poison_after: u32,
     /// How a session is ended that is waited for.
@@ -118,7 +127,7 @@ pub(super) enum State {
 
 /// Of all findings; each is explained in docs/operations.md. Those of a state that cannot be read, or that a
 /// tick refuses, are the outcomes of ticks.
-pub const CODES: [&str; 17] = [
+pub const CODES: [&str; 19] = [
     "not_begun",
     "paused",
     "marked_failed",
@@ -134,15 +143,12 @@ pub const CODES: [&str; 17] = [
     "row_rejected",
     "sink_behind",
     "not_ticking",
+    "no_progress",
+    "slow_source",
     "transaction_open",
     "quarantine",
 ];
 
-/// A transaction is worth a word when it is waited for so long.
-const LONG_WAIT: TimeDelta = TimeDelta::minutes(2);
-/// A tick that is so much later than its schedule does not come.
-const MISSED_TICKS: u32 = 3;
-const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 const A_DAY: TimeDelta = TimeDelta::days(1);
 
 /// The findings, the worst first.
@@ -151,6 +157,7 @@ pub(super) fn judge(view: &PollerView, evidence: &Evidence) -> Vec<Finding> {
     findings.extend(of_state(view, evidence));
     findings.extend(of_halt(view, evidence));
     findings.extend(of_source(view, evidence));
+    findings.extend(of_slowness(evidence));
     findings.extend(of_lease(view, evidence));
     for sink in &view.sinks {
         findings.extend(of_sink(view, sink, evidence));
@@ -231,7 +238,7 @@ fn of_state(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
         State::Document => None,
         State::Nothing => Some(finding(
             "not_begun",
-            Health::Ok,
+            Health::Attention,
             "it has not run yet".to_owned(),
             format!("the next tick begins it; `dbtick tick {name}` does so now"),
         )),
@@ -248,6 +255,19 @@ fn of_state(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
             },
         )),
     }
+}
+
+fn of_slowness(evidence: &Evidence) -> Option<Finding> {
+    evidence.is_slow.then(|| {
+        let says = "the database takes too long to count what waits, so that is not known";
+        let next = "see to its load, and to the index over cursor and key: `dbtick check`";
+        finding(
+            "slow_source",
+            Health::Attention,
+            says.to_owned(),
+            next.to_owned(),
+        )
+    })
 }
 
 fn of_halt(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
@@ -313,26 +333,6 @@ fn of_source(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
     Some(finding("tick_failed", level, says, next.to_owned()).since(trouble.since))
 }
 
-fn of_lease(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
-    let lease = view.lease.as_ref().filter(|lease| lease.expired)?;
-    // The next tick takes it over, unless none comes.
-    let overdue = seconds(lease.age_s) > patience(view) + (lease.expires_at - lease.heartbeat_at);
-    let level = match overdue && evidence.halt.is_none() {
-        true => Health::Stuck,
-        false => Health::Attention,
-    };
-    let says = format!(
-        "{} holds the lease and has not been heard of for {}: it has died at work",
-        lease.owner,
-        ago(seconds(lease.age_s))
-    );
-    let next = format!(
-        "the next tick takes the lease over and nothing is lost; if none comes, see that the app runs and its timer is enabled, or try `dbtick tick {}`",
-        view.poller
-    );
-    Some(finding("lease_expired", level, says, next).since(lease.heartbeat_at))
-}
-
 fn of_sink(view: &PollerView, sink: &SinkView, evidence: &Evidence) -> Option<Finding> {
     let (poller, name) = (&view.poller, &sink.name);
     let Some(failure) = &sink.failure else {
@@ -367,8 +367,11 @@ fn of_sink(view: &PollerView, sink: &SinkView, evidence: &Evidence) -> Option<Fi
             "mend the receiver, or the row (`dbtick peek {poller} --data` shows it): after {} failed ticks it is set aside if the receiver takes others",
             evidence.poison_after
         ),
-        false => format!(
+        false if waits.is_empty() => format!(
             "see to the receiver {name}; the rows wait and come again, `dbtick tick {poller}` tries at once"
+        ),
+        false => format!(
+            "see to the receiver {name}; the rows wait and come again, `dbtick resolve {poller} --strategy resume --grace 0s` has it asked with the next tick"
         ),
     };
     let level = match sink.behind {
@@ -382,55 +385,6 @@ fn of_sink(view: &PollerView, sink: &SinkView, evidence: &Evidence) -> Option<Fi
         (false, None) => "sink_failing",
     };
     Some(finding(code, level, says, next).since(failure.first_at))
-}
-
-/// Rows wait, nobody works on them, and nothing says why: the timer does not fire.
-fn of_waiting(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
-    let lag = view.lag.as_ref().filter(|lag| lag.rows > 0)?;
-    let failing = view.sinks.iter().any(|sink| sink.failure.is_some());
-    let explained = evidence.halt.is_some()
-        || evidence.refuses.is_some()
-        || view.trouble.is_some()
-        || view.lease.is_some()
-        || failing;
-    if explained || seconds(lag.seconds) <= patience(view) {
-        return None;
-    }
-    // Rows of a table that is read for the first time, or again, are old: only silence counts.
-    let committed = view.checkpoint.as_ref().and_then(|last| last.updated_at);
-    let silent = committed.is_none_or(|at| evidence.now - at > patience(view));
-    silent.then(|| {
-        let says = format!("{}, and no tick takes them", waiting(lag));
-        let next = format!(
-            "see that the app runs, that its timer is enabled, and what `dbtick tick {}` says",
-            view.poller
-        );
-        finding("not_ticking", Health::Stuck, says, next)
-    })
-}
-
-fn of_transactions(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
-    let late = view.late.as_ref()?;
-    let since = late.oldest_witness_since?;
-    let age = evidence.now - since;
-    if age < LONG_WAIT {
-        return None;
-    }
-    let who = late
-        .oldest_witness_is
-        .as_ref()
-        .or(late.oldest_witness.as_ref());
-    let says = format!(
-        "a transaction has been open for {} or more ({}): rows arrive, but the checkpoint waits for it, with {} remembered above it",
-        ago(age),
-        who.map_or("unknown", String::as_str),
-        late.remembered
-    );
-    let next = match &evidence.remedy {
-        Some(remedy) => format!("end it, or its session: {remedy}"),
-        None => "end it, or its session".to_owned(),
-    };
-    Some(finding("transaction_open", Health::Attention, says, next).since(since))
 }
 
 fn of_quarantine(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
@@ -454,13 +408,6 @@ fn of_quarantine(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
         Some(oldest) => found.since(oldest),
         None => found,
     })
-}
-
-/// How long nothing may happen before it is strange.
-fn patience(view: &PollerView) -> TimeDelta {
-    let interval = Duration::from_secs(view.interval_s.unwrap_or(0));
-    let patience = (interval * MISSED_TICKS).max(LEAST_PATIENCE);
-    TimeDelta::from_std(patience).unwrap_or(TimeDelta::MAX)
 }
 
 #[cfg(test)]

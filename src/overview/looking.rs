@@ -13,21 +13,23 @@ use super::view::{
     ReviewedView, SinkView, SourceView, TimingView, TroubleView,
 };
 use crate::clock::Timestamp;
+use crate::config::Start;
 use crate::model::counters::Timing;
 use crate::model::halt::Halt;
 use crate::model::history::HistoryEntry;
-use crate::model::late::Witness;
+use crate::model::late::{Ordering, Witness};
 use crate::model::lease::AgeEvidence;
 use crate::model::pulse::{Beat, moment_of};
 use crate::model::schema::Schema;
 use crate::model::sinks::SinkState;
 use crate::model::state::{AuditEntry, Review, StateDocument};
-use crate::source::SourceError;
 use crate::tick::report::TickError;
-use crate::tick::{Poller, Stood, remembered};
+use crate::tick::{MOST_REMEMBERED, Poller, Stood, remembered};
 
 /// Counting stops here: it is to be cheap.
 const MOST_COUNTED: u64 = 10_000;
+/// With more rows delivered above the checkpoint, what is new is looked for, not counted.
+const MOST_SUBTRACTED: u64 = 50_000;
 /// A database or store that does not answer by then is not fit for a tick either.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -39,28 +41,23 @@ pub(super) enum Depth {
     Closely,
 }
 
+/// Between two ticks, where that is known, and the longest that one may take.
+pub(super) type Rhythm = (Option<Duration>, Duration);
+
 /// What was found in the place of the document.
 struct Found {
     state: State,
     stood: Option<Stood>,
 }
 
-pub(super) async fn glance(
-    poller: &Poller,
-    function: &str,
-    interval: Option<Duration>,
-) -> PollerView {
+pub(super) async fn glance(poller: &Poller, function: &str, rhythm: Rhythm) -> PollerView {
     let found = find(poller).await;
-    look(poller, function, interval, &found, Depth::Glance).await
+    look(poller, function, rhythm, &found, Depth::Glance).await
 }
 
-pub(super) async fn closely(
-    poller: &Poller,
-    function: &str,
-    interval: Option<Duration>,
-) -> PollerDetail {
+pub(super) async fn closely(poller: &Poller, function: &str, rhythm: Rhythm) -> PollerDetail {
     let found = find(poller).await;
-    let view = look(poller, function, interval, &found, Depth::Closely).await;
+    let view = look(poller, function, rhythm, &found, Depth::Closely).await;
     let document = found.stood.map(|stood| stood.document);
     let document = document.as_ref();
     PollerDetail {
@@ -95,7 +92,7 @@ async fn find(poller: &Poller) -> Found {
 async fn look(
     poller: &Poller,
     function: &str,
-    interval: Option<Duration>,
+    (interval, tick_limit): Rhythm,
     found: &Found,
     depth: Depth,
 ) -> PollerView {
@@ -103,13 +100,16 @@ async fn look(
     let stood = found.stood.as_ref();
     let document = stood.map(|stood| &stood.document);
     let refuses = document.and_then(|document| poller.refuses(document));
-    let (lag, source) = match &refuses {
-        // Its places are places in another source.
-        Some(TickError::Fingerprint { .. }) => (None, None),
-        _ => match in_time(lag(poller, document, now)).await {
-            Ok(lag) => (Some(lag), None),
-            Err(error) => (None, Some(error)),
-        },
+    let asked = match (&found.state, &refuses) {
+        // Its places are not known, or are places in another source.
+        (State::Bad(..), _) | (_, Some(TickError::Fingerprint { .. })) => None,
+        _ => Some(in_time(lag(poller, document, now)).await),
+    };
+    let (lag, source, is_slow) = match asked {
+        None => (None, None, false),
+        Some(Ok(lag)) => (lag, None, false),
+        Some(Err(Unanswered::Slow)) => (None, None, true),
+        Some(Err(Unanswered::Failed(error))) => (None, Some(error), false),
     };
     let session = match document.and_then(oldest_witness) {
         Some((witness, _)) if source.is_none() => {
@@ -128,6 +128,9 @@ async fn look(
         halt: document.and_then(Halt::of),
         refuses: refuses.map(|error| (error.name(), error.story())),
         source,
+        is_slow,
+        must_wait: document.is_some_and(|document| must_wait(poller, document)),
+        tick_limit,
         poison_after: poller.poison.attempts,
         remedy: session.as_ref().map(|session| session.remedy.clone()),
         state: match &found.state {
@@ -176,36 +179,62 @@ async fn look(
     view
 }
 
-async fn in_time<T>(question: impl Future<Output = Result<T, SourceError>>) -> Result<T, String> {
+/// Why a question has no answer.
+enum Unanswered {
+    Slow,
+    Failed(String),
+}
+
+async fn in_time<T, E: Into<TickError>>(
+    question: impl Future<Output = Result<T, E>>,
+) -> Result<T, Unanswered> {
     match timeout(PATIENCE, question).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(TickError::from(error).story()),
-        Err(_) => Err(no_answer("the database")),
+        Ok(Err(error)) => Err(Unanswered::Failed(error.into().story())),
+        Err(_) => Err(Unanswered::Slow),
     }
+}
+
+/// New rows are held back by design: until a transaction ends, or because nothing more can be remembered.
+fn must_wait(poller: &Poller, document: &StateDocument) -> bool {
+    let waited_for = !document.late.witnesses().is_empty();
+    waited_for && poller.ordering == Ordering::Cursor || remembered(document) >= MOST_REMEMBERED
 }
 
 fn no_answer(who: &str) -> String {
     format!("{who} does not answer within {} s", PATIENCE.as_secs())
 }
 
-/// Rows that were delivered above the checkpoint are there, and do not wait.
+/// Rows that were delivered above the checkpoint are there, and do not wait. `None`: nobody can tell.
 async fn lag(
     poller: &Poller,
     document: Option<&StateDocument>,
     now: Timestamp,
-) -> Result<LagView, SourceError> {
+) -> Result<Option<LagView>, TickError> {
+    if document.is_none() && poller.start != Start::Beginning {
+        return Ok(None);
+    }
     let place = document.and_then(StateDocument::position);
     let delivered = document.map_or(0, remembered);
+    let nothing = LagView {
+        rows: 0,
+        exact: true,
+        seconds: 0,
+        basis: LagBasis::Nothing,
+    };
     let most = MOST_COUNTED + delivered;
-    let counted = poller.source.count(place, None, most).await?;
-    let rows = counted.saturating_sub(delivered);
+    let counted = match delivered <= MOST_SUBTRACTED {
+        true => poller.source.count(place, None, most).await?,
+        false => 0,
+    };
+    let mut rows = counted.saturating_sub(delivered);
+    if rows == 0 && delivered > 0 {
+        // Remembered rows may have changed or gone since, so that new ones make up for them.
+        let next = poller.forecast(1).await?;
+        rows = next.pages.iter().map(|page| page.len() as u64).sum();
+    }
     if rows == 0 {
-        return Ok(LagView {
-            rows,
-            exact: true,
-            seconds: 0,
-            basis: LagBasis::Nothing,
-        });
+        return Ok(Some(nothing));
     }
     // Of so many rows at least one is not delivered.
     let oldest = poller.source.ahead(place, delivered + 1).await?;
@@ -215,12 +244,12 @@ async fn lag(
         None => (committed, LagBasis::LastCommit),
     };
     let waited = since.map_or(TimeDelta::zero(), |since| now - since);
-    Ok(LagView {
+    Ok(Some(LagView {
         rows,
-        exact: counted < most,
+        exact: delivered == 0 && counted < most,
         seconds: u64::try_from(waited.num_seconds()).unwrap_or(0),
         basis,
-    })
+    }))
 }
 
 fn source_view(poller: &Poller) -> SourceView {

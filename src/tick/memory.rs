@@ -26,7 +26,7 @@ const MOST_SEGMENTS: usize = 64;
 /// One MiB; larger ones are not merged.
 const MOST_IN_SEGMENT: u64 = 1 << 16;
 /// 16 MiB of ids. Beyond it delivery waits, or the oldest are forgotten and may be delivered again.
-pub(super) const MOST_REMEMBERED: u64 = 1 << 20;
+pub const MOST_REMEMBERED: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Memory {

@@ -179,10 +179,16 @@ impl Poller {
     pub async fn set_aside(&self) -> Result<SetAside, TickError> {
         let prefix = self.state_key.quarantine();
         let names = self.objects.names(&prefix).await?;
-        let cases: Vec<&StoreKey> = names
+        // What has a newer version waits for nobody.
+        let mut cases = Vec::new();
+        for key in names
             .iter()
             .filter(|key| !key.as_str().ends_with(SUPERSEDED))
-            .collect();
+        {
+            if !names.contains(&marker(key)?) {
+                cases.push(key);
+            }
+        }
         let some = cases.iter().take(MOST_LOOKED_AT);
         // Gathered first: a stream of closures over references cannot be sent to another thread.
         let read: Vec<_> = some

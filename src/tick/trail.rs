@@ -8,6 +8,7 @@ use super::keeper::Standing;
 use super::ledger::Records;
 use super::memory::Memory;
 use super::operate::Found;
+use super::quarantine::Kept;
 use super::reading::{load_document, look, read_located};
 use super::report::{Outcome, TickError};
 use super::{Poller, reason_to_stop};
@@ -20,6 +21,7 @@ use crate::model::sinks::SinkState;
 use crate::model::state::StateDocument;
 use crate::model::trail::{
     Behind, Facts, FailureFacts, LedgerFacts, LedgerLine, Obstacle, RowFacts, SetAside, SinkFacts,
+    Sought,
 };
 use crate::source::Located;
 
@@ -49,12 +51,16 @@ impl Poller {
             Some(document) => Memory::load(self, document, None).await?,
             None => Memory::default(),
         };
+        let found = located.iter().map(|it| (it.position.as_ref(), it.id));
+        let sought = Sought::new(key, found);
+        let (set_aside, unreadable) = self.set_aside_of(&sought).await?;
         let mut facts = Facts {
             begun: standing.is_some(),
             is_query: self.definition.query.is_some(),
             has_filter: self.definition.filter.is_some(),
             starts_later: self.start != Start::Beginning,
-            set_aside: self.set_aside_with(key).await?,
+            set_aside,
+            unreadable,
             waits_for: self.waits_for(document, &sight),
             ..Facts::default()
         };
@@ -76,12 +82,12 @@ impl Poller {
             });
         }
         if let Some(standing) = &standing {
-            self.add_state(&mut facts, standing, key);
+            self.add_state(&mut facts, standing, &sought);
         }
         Ok(facts)
     }
 
-    fn add_state(&self, facts: &mut Facts, standing: &Standing, key: &[String]) {
+    fn add_state(&self, facts: &mut Facts, standing: &Standing, sought: &Sought<'_>) {
         let document = &standing.document;
         let like = facts.rows.iter().find_map(|row| row.position.clone());
         // A document without types has its moments as text.
@@ -110,10 +116,10 @@ impl Poller {
         facts.moved = moved
             .next()
             .map(|entry| format!("{}, {}", entry.what, entry.at.format("%Y-%m-%d %H:%M:%S")));
-        let now: Vec<_> = facts.rows.iter().filter_map(|row| row.id).collect();
         let versions = document.delivered.iter();
         facts.other_versions = versions
-            .filter(|(id, place)| !now.contains(id) && has_key(place, key))
+            .filter(|(id, _)| !sought.is_now(**id))
+            .filter(|(_, place)| typed(place).is_some_and(|place| sought.was_at(&place)))
             .count();
         let sinks = document.sinks.iter();
         facts.sinks = sinks
@@ -121,20 +127,26 @@ impl Poller {
             .collect();
     }
 
-    async fn set_aside_with(&self, key: &[String]) -> Result<Vec<SetAside>, TickError> {
-        let kepts = self.quarantined().await?.rows.into_iter();
-        let of_key = kepts.filter(|kept| {
-            let position = kept.case.position();
-            position.is_ok_and(|place| has_key(&place, key))
-        });
-        Ok(of_key
-            .map(|kept| SetAside {
-                id: kept.case.id(),
-                at: kept.case.quarantined_at,
-                sink: kept.case.sink,
-                error: kept.case.error,
-            })
-            .collect())
+    /// And how many objects in quarantine may be of the row and cannot be read.
+    async fn set_aside_of(&self, sought: &Sought<'_>) -> Result<(Vec<SetAside>, usize), TickError> {
+        let kepts = self.quarantined().await?;
+        let mut unreadable = kepts.unreadable.len();
+        let mut of_row = Vec::new();
+        for Kept { case, .. } in kepts.rows {
+            let id = case.id();
+            let is_now = id.is_some_and(|id| sought.is_now(id));
+            match case.position() {
+                Err(_) if !is_now => unreadable += 1,
+                Ok(place) if !is_now && !sought.was_at(&place) => {}
+                _ => of_row.push(SetAside {
+                    id,
+                    at: case.quarantined_at,
+                    sink: case.sink,
+                    error: case.error,
+                }),
+            }
+        }
+        Ok((of_row, unreadable))
     }
 
     /// Only in the order of the cursor does a row wait for others to commit.
@@ -168,12 +180,6 @@ fn in_the_ledger(records: &Records, located: &Located) -> Option<LedgerFacts> {
         lines: lines.collect(),
         reaches: reaches.map(|(sink, _)| sink.clone()).collect(),
     })
-}
-
-/// As it is shown, since that is how it was asked for.
-fn has_key(place: &Position, key: &[String]) -> bool {
-    let shown: Vec<_> = place.key().iter().map(ToString::to_string).collect();
-    shown == key
 }
 
 fn sink_facts(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dbtick::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 
-use crate::support::command::{good, json as parsed, refused, run};
+use crate::support::command::{beside, good, json as parsed, refused, run, run_beside};
 use crate::support::receiver::{Answer, Delivery};
 use crate::support::world::World;
 use crate::{backfill, drained, report};
@@ -206,15 +206,101 @@ async fn an_abandoned_backfill_is_over_and_one_of_another_source_does_not_go_on(
     assert_eq!(backfill(&world, &fast).code, Some(1));
     let said = backfill(&world, &["--name", "spring", "--to", "5"]);
     refused(&said, 2, &["there is a backfill spring", "another --name"]);
-    let said = run(
-        &world,
-        &["backfill", "orders", "--name", "spring", "--abandon"],
-    );
+    let abandon = |how: &str| {
+        let reason = ["--reason", "not needed"];
+        let arguments = ["backfill", "orders", "--name", "spring", "--abandon", how];
+        run(&world, &[&arguments[..], &reason].concat())
+    };
+    let said = abandon("--dry-run");
+    assert!(good(&said).contains("nothing was changed"), "{said:?}");
+    let said = abandon("--yes");
     assert!(good(&said).contains("spring: abandoned"), "{said:?}");
+    let plan = world.state_texts().concat();
+    assert!(
+        plan.contains("\"why\": \"not needed\""),
+        "who gave it up, and why"
+    );
+    let said = abandon("--yes");
+    assert!(good(&said).contains("it had ended before"), "{said:?}");
     let said = backfill(&world, &fast);
     refused(&said, 1, &["was abandoned"]);
     let said = backfill(&world, &["--name", "../x"]);
     refused(&said, 2, &["--name"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_given_up_while_it_runs_stops_and_is_never_called_complete() {
+    let (world, _handler) = drained(200, json!({})).await;
+    let before = world.receiver.count();
+    world.receiver.answer(|_, _| Answer::WhenOpened);
+    let arguments = [
+        "backfill",
+        "orders",
+        "--name",
+        "spring",
+        "--ranges",
+        "1",
+        "--batch-rows",
+        "10",
+        "--yes",
+    ];
+    let running = beside(&world, &arguments).spawn().unwrap();
+    world.receiver.arrived(before + 1).await;
+    let abandon = [
+        "backfill",
+        "orders",
+        "--name",
+        "spring",
+        "--abandon",
+        "--yes",
+    ];
+    assert_eq!(run_beside(&world, &abandon).await.code, Some(0));
+    world.receiver.open_gate();
+    let ended = running.wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("given up by somebody"), "{said}");
+    let list = run_beside(&world, &["backfill", "orders", "--list"]).await;
+    assert!(list.stdout.contains("spring: abandoned"), "{list:?}");
+}
+
+/// A receiver that keeps the greatest pair must not take what a later process sends for something older.
+#[tokio::test(flavor = "multi_thread")]
+async fn fences_grow_from_one_process_to_the_next() {
+    let (world, _handler) = drained(40, json!({})).await;
+    let fences = |from: usize| -> Vec<(u64, u64)> {
+        let sent = world.receiver.deliveries();
+        let pair = |sent: &Delivery| {
+            let sequence = sent.body["fence"]["sequence"].as_u64().unwrap();
+            (sent.token(), sequence)
+        };
+        sent[from..].iter().map(pair).collect()
+    };
+    let mut greatest = fences(0).into_iter().max().unwrap();
+    for name in ["one", "two"] {
+        let before = world.receiver.count();
+        let said = backfill(
+            &world,
+            &["--name", name, "--ranges", "1", "--batch-rows", "10"],
+        );
+        assert_eq!(report(&said), (40, 40, 0, 0));
+        for fence in fences(before) {
+            assert!(fence > greatest, "{fence:?} after {greatest:?}");
+            greatest = fence;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_command_after_the_checkpoint_has_moved_is_not_taken_for_done() {
+    let (world, handler) = drained(20, json!({})).await;
+    assert_eq!(report(&backfill(&world, &[])), (20, 20, 0, 0));
+    let again = backfill(&world, &[]);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert!(again.stdout.contains("\"changed\":false"), "{again:?}");
+    world.writer().await.insert(5).await;
+    assert_eq!(handler.tick("Orders").await.status, 200);
+    refused(&backfill(&world, &[]), 1, &["complete before", "--name"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -60,7 +60,7 @@ fn a_status_function_is_found_below_its_route() {
         ],
         ["status", "api/dbtick", "req", "res"]
     );
-    assert!(function.actions && !function.open && !function.signs_in);
+    assert!(function.actions && !function.signs_in);
     let elsewhere = World::new()
         .function(
             "status",
@@ -74,16 +74,18 @@ fn a_status_function_is_found_below_its_route() {
 }
 
 #[test]
-fn nobody_acts_without_a_key() {
-    check(
-        &with("/bindings/0/authLevel", json!("anonymous")),
-        &["bindings[0].authLevel: lets everybody pause pollers and discard rows"],
-    );
+fn nobody_looks_or_acts_without_a_key() {
+    for level in ["anonymous", "Anonymous"] {
+        let mut open = with("/bindings/0/authLevel", json!(level));
+        let told = &["bindings[0].authLevel: lets everybody who knows the address see keys"];
+        check(&open, told);
+        open["status"]["actions"] = json!(false);
+        check(&open, told);
+    }
     let mut shows = with("/status/actions", json!(false));
-    shows["bindings"][0]["authLevel"] = json!("anonymous");
     shows["bindings"][0]["methods"] = json!(["get"]);
     let function = config(&World::new().function("status", &shows));
-    assert!(!function.actions && function.open);
+    assert!(!function.actions);
 }
 
 #[test]

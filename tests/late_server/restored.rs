@@ -178,6 +178,15 @@ async fn a_copy_that_is_older_than_every_kept_checkpoint_stops_the_poller() {
         assert!(sentence.contains(part), "{sentence}");
     }
     assert_eq!(world.sink.ids(), [0_i64; 0]);
-    assert_eq!(world.body().await, before);
-    assert_eq!(world.store.writes(), writes);
+    // Nothing but why it stops is written down.
+    let essence = |body: &[u8]| {
+        let mut body: serde_json::Value = serde_json::from_slice(body).unwrap();
+        body["counters"]["failed_ticks"] = 0.into();
+        for told in ["trouble", "check"] {
+            body.as_object_mut().unwrap().remove(told);
+        }
+        body
+    };
+    assert_eq!(essence(&world.body().await), essence(&before));
+    assert_eq!(world.store.writes(), writes + 1);
 }

@@ -127,10 +127,34 @@ async fn a_row_in_quarantine_is_found_there() {
             .contains("because webhook did not take it"),
         "{trail}"
     );
+    assert!(
+        !trail.to_string().contains("is not in quarantine"),
+        "{trail:#}"
+    );
+    // The database takes it for the same key, and so does the quarantine.
+    let spelled = check(&world, "004", "quarantined", "recorded");
+    assert_eq!(spelled["statements"], trail["statements"]);
     check(&world, "5", "delivered", "inferred");
     let mut writer = world.writer().await;
     writer.sql("DELETE FROM orders WHERE id = 4").await;
-    check(&world, "4", "quarantined", "recorded");
+    for spelling in ["4", "004"] {
+        check(&world, spelling, "quarantined", "recorded");
+    }
+}
+
+/// One of them may be the row.
+#[tokio::test]
+async fn objects_in_quarantine_that_cannot_be_read_are_counted_where_nothing_is_found() {
+    let (world, _handler) = drained(2).await;
+    let quarantine = world.path("state/objects/quarantine/app/orders/webhook");
+    std::fs::create_dir_all(&quarantine).unwrap();
+    for name in ["one", "other"] {
+        std::fs::write(quarantine.join(name), "{").unwrap();
+    }
+    let said = check(&world, "1", "delivered", "inferred").to_string();
+    let words = "no version of it is among what can be read in quarantine; 2 objects cannot be";
+    assert!(said.contains(words), "{said}");
+    assert!(!said.contains("is not in quarantine"), "{said}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::cli::problem::Problem;
-use crate::model::position::{Position, PositionError, Scalar};
+use crate::model::position::{Moment, MomentKind, Position, PositionError, Scalar, ScalarType};
 use crate::model::state::CursorMark;
 use crate::tick::Poller;
 use crate::tick::operate::Found;
@@ -73,6 +73,34 @@ pub(in crate::cli) fn scalar(text: &str, like: Option<&Scalar>) -> Result<Scalar
     }
 }
 
+/// Which end of a range a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Edge {
+    First,
+    Last,
+}
+
+/// An inclusive end of a range: a day is the whole of it, where the cursor has a time.
+pub(in crate::cli) fn edge(
+    text: &str,
+    like: Option<&Scalar>,
+    edge: Edge,
+) -> Result<Scalar, PositionError> {
+    let zone = match like.map(Scalar::scalar_type) {
+        Some(ScalarType::Moment(MomentKind::Instant)) => "Z",
+        Some(ScalarType::Moment(MomentKind::Local)) => "",
+        _ => return scalar(text, like),
+    };
+    if Moment::parse(MomentKind::Date, text).is_none() || text.ends_with("infinity") {
+        return scalar(text, like);
+    }
+    let time = match edge {
+        Edge::First => "00:00:00",
+        Edge::Last => "23:59:59.999999",
+    };
+    scalar(&format!("{text}T{time}{zone}"), like)
+}
+
 /// `a=1,b=x, y`: a comma ends a value only where another column of the key begins.
 fn key_values(text: &str, columns: &[String]) -> Result<Vec<String>, Problem> {
     let mut found: Vec<Option<&str>> = vec![None; columns.len()];
@@ -119,6 +147,44 @@ fn wrong_key(text: &str, columns: &[String]) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_day_is_the_whole_of_it_where_the_cursor_has_a_time() {
+        let moment = |kind, text| Scalar::Moment(Moment::parse(kind, text).unwrap());
+        let instant = moment(MomentKind::Instant, "2026-01-01T00:00:00Z");
+        let local = moment(MomentKind::Local, "2026-01-01T00:00:00");
+        let date = moment(MomentKind::Date, "2026-01-01");
+        for (like, end, text, expected) in [
+            (&instant, Edge::First, "2026-01-31", "2026-01-31T00:00:00Z"),
+            (
+                &instant,
+                Edge::Last,
+                "2026-01-31",
+                "2026-01-31T23:59:59.999999Z",
+            ),
+            (
+                &local,
+                Edge::Last,
+                "2026-01-31",
+                "2026-01-31T23:59:59.999999",
+            ),
+            (
+                &local,
+                Edge::Last,
+                "2026-01-31T10:00:00",
+                "2026-01-31T10:00:00",
+            ),
+            (&date, Edge::Last, "2026-01-31", "2026-01-31"),
+        ] {
+            let Scalar::Moment(like_moment) = like else {
+                unreachable!()
+            };
+            let read = edge(text, Some(like), end).unwrap();
+            assert_eq!(read, moment(like_moment.kind(), expected), "{text}");
+        }
+        let number = edge("2026", Some(&Scalar::Integer(1)), Edge::Last).unwrap();
+        assert_eq!(number, Scalar::Integer(2026));
+    }
 
     #[test]
     fn a_key_is_read_by_its_columns_whatever_its_values_hold() {

@@ -1,6 +1,7 @@
 //! The functions that show pollers to people.
 //!
-//! Whoever may call one that acts can stop pollers and discard rows: it is not for everybody (S9).
+//! Whoever may call one sees keys of rows, and can stop pollers and discard rows: it is not for
+//! everybody, even where it only shows (S9).
 
 use super::bindings::{Bindings, Host, Placed, below, is_function_name};
 use super::function::Written;
@@ -66,7 +67,7 @@ fn read(
         return None;
     };
     check_methods(trigger, actions, faults);
-    let open = is_open(trigger, actions, faults);
+    check_level(trigger, faults);
     let route = route(trigger, faults);
     Some(StatusFunction {
         name: name.to_owned(),
@@ -74,7 +75,6 @@ fn read(
         request: trigger.named(faults)?,
         response: response?.named(faults)?,
         actions,
-        open,
         signs_in: host.settings.is_on("WEBSITE_AUTH_ENABLED"),
     })
 }
@@ -99,25 +99,20 @@ fn check_methods(trigger: &Placed<'_>, actions: bool, faults: &mut Faults) {
     }
 }
 
-fn is_open(trigger: &Placed<'_>, actions: bool, faults: &mut Faults) -> bool {
+/// Keys and places of rows are on every page, and an error may quote more.
+fn check_level(trigger: &Placed<'_>, faults: &mut Faults) {
     let at = trigger.at.key("authLevel");
     let level = trigger.binding.auth_level.as_deref().unwrap_or("function");
     match level.to_ascii_lowercase().as_str() {
-        "function" | "admin" => false,
-        "anonymous" => {
-            if actions {
-                faults.add(
-                    &at,
-                    "lets everybody pause pollers and discard rows who knows the address",
-                    "write function; or \"actions\": false in status, which only shows",
-                );
-            }
-            true
-        }
+        "function" | "admin" => {}
+        "anonymous" => faults.add(
+            &at,
+            "lets everybody who knows the address see keys of rows and errors, and act where it may",
+            "write function, and give whoever may look a key of it",
+        ),
         _ => {
             let problem = format!("is not a level: {level}");
             faults.add(&at, problem, "write function");
-            false
         }
     }
 }

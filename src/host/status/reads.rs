@@ -63,23 +63,16 @@ pub(super) async fn read(
             let Kepts { rows, unreadable } = quarantined(desk.poller(name)?).await?;
             Ok(Reply::json(&QuarantineAnswer {
                 poller: name,
-                rows: rows.iter().map(|kept| case(kept, function.open)).collect(),
+                rows: rows.iter().map(case).collect(),
                 unreadable: unreadable.len(),
             }))
         }
         Endpoint::Case => {
             let event = names.get(1).copied().unwrap_or_default();
             let with_data = ask.query.get("data").is_some_and(|data| data == "1");
-            if with_data && function.open {
-                return Err(Reply::refused(
-                    StatusCode::FORBIDDEN,
-                    "row data is not shown where no key is asked for",
-                    "give the httpTrigger of the status function the authLevel function",
-                ));
-            }
             let rows = kept(desk.poller(name)?, event).await?;
             let rows = rows.iter().map(|kept| CaseDetail {
-                case: case(kept, function.open),
+                case: case(kept),
                 batch_id: kept.case.batch_id.clone(),
                 first_failed_at: kept.case.first_failed_at,
                 event: with_data.then(|| kept.case.event().to_owned()),
@@ -134,13 +127,12 @@ async fn quarantined(poller: &Poller) -> Result<Kepts, Reply> {
     kepts.map_err(|error| unavailable(&error))
 }
 
-fn case(kept: &Kept, open: bool) -> CaseView {
+fn case(kept: &Kept) -> CaseView {
     let case = &kept.case;
     CaseView {
         event_id: case.event_id.clone(),
         sink: case.sink.clone(),
-        // A key may be a name or an address.
-        key: if open { String::new() } else { case.key() },
+        key: case.key(),
         quarantined_at: case.quarantined_at,
         attempts: case.attempts,
         reason: case.error.clone(),

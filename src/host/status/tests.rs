@@ -10,7 +10,6 @@ fn function(signs_in: bool) -> StatusFunction {
         request: "req".to_owned(),
         response: "res".to_owned(),
         actions: true,
-        open: false,
         signs_in,
     }
 }

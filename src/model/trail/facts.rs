@@ -25,6 +25,8 @@ pub struct Facts {
     pub moved: Option<String>,
     /// Versions of the row that a sink did not take.
     pub set_aside: Vec<SetAside>,
+    /// Objects in quarantine that cannot be read: each may be one more.
+    pub unreadable: usize,
     /// Other versions of the row that were delivered above the checkpoint.
     pub other_versions: usize,
     pub sinks: Vec<SinkFacts>,
@@ -109,6 +111,57 @@ pub struct FailureFacts {
     pub named: Vec<String>,
     pub attempts: u32,
     pub error: String,
+}
+
+impl Facts {
+    pub(super) fn set_aside_as(&self, id: EventId) -> Option<&SetAside> {
+        self.set_aside.iter().find(|aside| aside.id == Some(id))
+    }
+
+    /// What can be said where nothing was found.
+    pub(super) fn nothing_set_aside(&self) -> String {
+        let mut text = "no version of it".to_owned();
+        if self.rows.iter().all(|row| row.position.is_none()) {
+            // Another spelling may be the same key to the database.
+            text += ", with the key as it is written here,";
+        }
+        match self.unreadable {
+            0 => text + " is in quarantine",
+            objects => {
+                text + " is among what can be read in quarantine; " + &cannot_be_read(objects)
+            }
+        }
+    }
+
+    /// `it lies below the checkpoint and …`
+    pub(super) fn not_set_aside(&self) -> String {
+        match self.unreadable {
+            0 => "is not in quarantine".to_owned(),
+            objects => format!(
+                "is not among what can be read in quarantine ({})",
+                cannot_be_read(objects)
+            ),
+        }
+    }
+
+    /// It was set aside, and is not found there now.
+    pub(super) fn gone_from_quarantine(&self) -> String {
+        let by_hand = "it was sent again or discarded by hand, which `dbtick history` tells";
+        match self.unreadable {
+            0 => format!("it is no longer in quarantine: {by_hand}"),
+            objects => format!(
+                "it is not among what can be read in quarantine: {by_hand}, or it is there still ({})",
+                cannot_be_read(objects)
+            ),
+        }
+    }
+}
+
+fn cannot_be_read(objects: usize) -> String {
+    match objects {
+        1 => "1 object cannot be".to_owned(),
+        several => format!("{several} objects cannot be"),
+    }
 }
 
 impl RowFacts {

@@ -406,3 +406,83 @@ fn a_ledger_says_what_positions_cannot() {
     };
     check(&catching_up, Verdict::Behind, Inferred, "audit");
 }
+
+/// Whether anything that is said of the facts has these words.
+#[track_caller]
+fn said(facts: &Facts, words: &str, expected: bool) {
+    let trail = follow(facts);
+    let texts = trail.statements.iter().map(|said| &said.text);
+    let mut all = texts.chain([&trail.conclusion.text]);
+    let is = all.any(|text| text.contains(words));
+    assert_eq!(is, expected, "{words}: {trail:#?}");
+}
+
+#[test]
+fn what_is_in_quarantine_is_nowhere_said_not_to_be() {
+    let of = |checkpoint, set_aside: &[SetAside], lines: &[(&str, bool)]| Facts {
+        set_aside: set_aside.to_vec(),
+        ..with(facts(checkpoint), |row| row.ledger = ledger(lines, &[]))
+    };
+    let (it, older) = ([set_aside(ID)], [set_aside(OTHER)]);
+    for (facts, denied) in [
+        (of(90, &it, &[]), false),
+        (of(50, &it, &[]), false),
+        (of(10, &it, &[]), false),
+        (of(90, &it, &[("hook", false)]), false),
+        (of(90, &[it.as_slice(), &older].concat(), &[]), false),
+        (of(90, &older, &[]), true),
+        (of(90, &[], &[]), true),
+    ] {
+        said(&facts, "is not in quarantine", denied);
+        said(&facts, "it is in quarantine since", !denied);
+        said(&facts, "is no longer in quarantine", false);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_in_quarantine_is_not_said_to_be_something_else() {
+    let of = |facts: Facts, unreadable| Facts {
+        unreadable,
+        ..facts
+    };
+    let gone = Facts {
+        rows: Vec::new(),
+        ..facts(90)
+    };
+    let refused = with(facts(90), |row| {
+        row.ledger = ledger(&[("hook", false)], &[])
+    });
+    let (sure, below) = (
+        "no version of it is in quarantine",
+        "below the checkpoint and is not in quarantine",
+    );
+    let gone_sure = "no version of it, with the key as it is written here, is in quarantine";
+    for (facts, words) in [
+        (of(facts(90), 0), sure),
+        (of(facts(90), 0), below),
+        (of(facts(10), 0), sure),
+        (of(gone.clone(), 0), gone_sure),
+        (of(refused.clone(), 0), "it is no longer in quarantine"),
+        (
+            of(facts(90), 1),
+            "no version of it is among what can be read in quarantine; 1 object cannot be",
+        ),
+        (
+            of(facts(90), 2),
+            "and is not among what can be read in quarantine (2 objects cannot be), as",
+        ),
+        (of(refused.clone(), 2), "or it is there still (2 objects"),
+        (
+            of(gone.clone(), 2),
+            "here, is among what can be read in quarantine; 2 objects cannot be",
+        ),
+    ] {
+        said(&facts, words, true);
+    }
+    for facts in [facts(90), facts(10), gone, refused] {
+        let unsure = of(facts, 2);
+        said(&unsure, " is in quarantine", false);
+        said(&unsure, "is not in quarantine", false);
+        said(&unsure, "is no longer in quarantine", false);
+    }
+}

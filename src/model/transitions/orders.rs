@@ -5,7 +5,7 @@ mod stuck;
 
 use std::sync::Arc;
 
-use super::{Applied, Refusal, changed, refuse_if_held, remember};
+use super::{Applied, Refusal, changed, held_by, refuse_if_held, remember};
 use crate::clock::Timestamp;
 use crate::model::definition::SourceIdentity;
 use crate::model::history::short;
@@ -78,6 +78,8 @@ pub enum Order {
     },
     /// The lease is taken from whoever has it, who can commit nothing from then on (C5).
     Unlock {
+        /// That of the lease that was looked at: nobody who has taken it since is meant.
+        token: u64,
         /// Also where it has not expired: its holder may be at work.
         even_if_alive: bool,
         evidence: AgeEvidence,
@@ -140,12 +142,16 @@ pub(super) fn apply(
             rewind(document, *version, epoch, source, now)?
         }
         Order::Unlock {
+            token,
             even_if_alive,
             evidence,
         } => {
             let Some(held) = &document.lease.held else {
                 return Ok(Applied::Already);
             };
+            if document.lease.token.get() != *token {
+                return Err(held_by(document, held));
+            }
             if !even_if_alive {
                 refuse_if_held(document, *evidence)?;
             }

@@ -108,6 +108,9 @@ fn evidence() -> Evidence {
         halt: None,
         refuses: None,
         source: None,
+        is_slow: false,
+        must_wait: false,
+        tick_limit: Duration::from_secs(300),
         poison_after: 5,
         remedy: None,
     }
@@ -173,11 +176,12 @@ fn a_poller_that_works_has_no_finding() {
         Phase::Due,
         "3 rows wait, for 10 s for the next tick",
     );
-    let working = PollerView {
+    let mut working = PollerView {
         lag: Some(lag(3, 4000)),
         lease: Some(lease(2, false)),
         ..view()
     };
+    working.checkpoint.as_mut().unwrap().updated_at = Some(at(99_900));
     check(
         working,
         &evidence(),
@@ -200,7 +204,7 @@ fn what_stands_in_the_place_of_the_document_is_told() {
     check(
         new.clone(),
         &nothing,
-        &[("not_begun", Health::Ok)],
+        &[("not_begun", Health::Attention)],
         Phase::New,
         "has not run yet",
     );
@@ -445,7 +449,7 @@ fn a_transaction_that_is_open_for_long_is_named_with_the_way_to_end_it() {
         &evidence(),
         &[("transaction_open", Health::Attention)],
         Phase::Idle,
-        "(3/77)",
+        "(3/77;",
     );
     open.late.as_mut().unwrap().oldest_witness_is =
         Some("session 4711 of user app, idle in transaction".to_owned());
@@ -511,4 +515,120 @@ fn the_worst_comes_first() {
         ("quarantine", Health::Attention),
     ];
     check(view, &evidence(), &codes, Phase::Failing, "hook has failed");
+}
+
+#[test]
+fn ticks_that_run_or_die_and_commit_nothing_are_stuck() {
+    let quiet = |seconds: i64, lease| {
+        let mut view = PollerView {
+            lag: Some(lag(3, 5)),
+            lease: Some(lease),
+            ..view()
+        };
+        view.checkpoint.as_mut().unwrap().updated_at = Some(at(100_000 - seconds));
+        view
+    };
+    // The host ends a tick after five minutes.
+    let first = verdict(quiet(300, lease(2, false)), &evidence());
+    assert_eq!((first.0, first.1), (vec![], Phase::Working));
+    let alive = verdict(quiet(500, lease(2, false)), &evidence());
+    assert_eq!(alive.0, [("no_progress", Health::Stuck)]);
+    let dying = verdict(quiet(500, lease(35, true)), &evidence());
+    let both = [
+        ("no_progress", Health::Stuck),
+        ("lease_expired", Health::Attention),
+    ];
+    assert_eq!(dying.0, both);
+}
+
+#[test]
+fn where_cursors_are_no_times_a_row_may_have_come_just_now() {
+    let mut unknown = view();
+    unknown.lag = Some(LagView {
+        basis: LagBasis::LastCommit,
+        ..lag(1, 10_000)
+    });
+    let found = verdict(unknown, &evidence());
+    assert_eq!(found.0, [("not_ticking", Health::Attention)]);
+}
+
+#[test]
+fn an_old_failure_explains_no_silence() {
+    let waiting = || PollerView {
+        lag: Some(lag(8, 9_000)),
+        ..view()
+    };
+    let stuck = ("not_ticking", Health::Stuck);
+    let mut failed = waiting();
+    failed.sinks[0].failure = Some(FailureView {
+        last_at: at(90_000),
+        ..failure(1, 0, None)
+    });
+    assert_eq!(verdict(failed.clone(), &evidence()).0[0], stuck);
+    failed.sinks[0].failure = Some(failure(1, 0, None));
+    assert!(!verdict(failed.clone(), &evidence()).0.contains(&stuck));
+    failed.sinks[0].behind = Some(BehindView {
+        since: at(90_000),
+        place: None,
+    });
+    assert_eq!(verdict(failed, &evidence()).0[0], stuck, "it blocks nobody");
+    let troubled = |last_at| PollerView {
+        trouble: Some(TroubleView {
+            outcome: "source_failed".to_owned(),
+            error: "no route".to_owned(),
+            since: at(80_000),
+            last_at,
+        }),
+        ..waiting()
+    };
+    assert_eq!(verdict(troubled(at(90_000)), &evidence()).0[0], stuck);
+    assert!(
+        !verdict(troubled(at(99_700)), &evidence())
+            .0
+            .contains(&stuck)
+    );
+}
+
+#[test]
+fn rows_that_must_wait_for_a_transaction_are_stuck_by_it_and_not_by_the_timer() {
+    let mut open = PollerView {
+        lag: Some(lag(8, 9_000)),
+        ..view()
+    };
+    let late = open.late.as_mut().unwrap();
+    late.oldest_witness = Some("3/77".to_owned());
+    late.oldest_witness_since = Some(at(90_000));
+    let strict = Evidence {
+        must_wait: true,
+        ..evidence()
+    };
+    let found = verdict(open, &strict);
+    assert_eq!(found.0, [("transaction_open", Health::Stuck)]);
+    assert!(found.2.contains("rows wait for it"), "{}", found.2);
+}
+
+#[test]
+fn a_database_that_is_slow_is_not_called_broken_and_one_that_never_ran_not_late() {
+    let slow = Evidence {
+        is_slow: true,
+        ..evidence()
+    };
+    let unknown = PollerView {
+        lag: None,
+        ..view()
+    };
+    assert_eq!(
+        verdict(unknown, &slow).0,
+        [("slow_source", Health::Attention)]
+    );
+    let new = Evidence {
+        state: State::Nothing,
+        ..evidence()
+    };
+    let waiting = PollerView {
+        lag: Some(lag(8, 9_000)),
+        checkpoint: None,
+        ..view()
+    };
+    assert_eq!(verdict(waiting, &new).0, [("not_begun", Health::Attention)]);
 }

@@ -3,7 +3,7 @@
 use super::{From, Kind, Metric};
 use crate::clock::Timestamp;
 use crate::overview::health::{Health, Phase};
-use crate::overview::view::{CountersView, PollerView};
+use crate::overview::view::{CountersView, LagBasis, PollerView};
 
 /// In the order of the text.
 pub const METRICS: &[Metric] = &[
@@ -49,9 +49,12 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "dbtick_lag_seconds",
         kind: Kind::Gauge,
-        help: "How long the oldest of them has been waiting, by its cursor where that is a time, else since the \
-               last commit.",
-        from: From::Poller(|poller, _| Some(poller.lag.as_ref()?.seconds)),
+        help: "How long the oldest of them has been waiting, by its cursor; none where cursors are no times.",
+        from: From::Poller(|poller, _| {
+            let lag = poller.lag.as_ref()?;
+            // Counted from the last commit it says nothing about the rows.
+            (lag.basis != LagBasis::LastCommit).then_some(lag.seconds)
+        }),
     },
     Metric {
         name: "dbtick_checkpoint_bytes",
@@ -104,7 +107,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "dbtick_failed_ticks_total",
         kind: Kind::Counter,
-        help: "Ticks in which nothing could be delivered, because a receiver failed.",
+        help: "Ticks that failed: at a receiver each one, before a delivery one in five minutes.",
         from: From::Poller(|poller, _| Some(counters(poller)?.failed_ticks)),
     },
     Metric {

@@ -378,8 +378,9 @@ fn no_move_by_hand_is_made_while_somebody_holds_the_lease() {
     }
 }
 
-fn unlock(even_if_alive: bool, second: i64) -> Order {
+fn unlock(token: u64, even_if_alive: bool, second: i64) -> Order {
     Order::Unlock {
+        token,
         even_if_alive,
         evidence: evidence(second),
     }
@@ -405,10 +406,14 @@ fn after_an_unlock_a_stale_holder_commits_nothing() {
     let held = changed_by(&free, &Action::Claim(claim.clone()), 100);
     let token = held.lease.token;
 
-    let alive = apply(&held, &order("u1", unlock(false, 110)), at(110));
+    let alive = apply(
+        &held,
+        &order("u1", unlock(token.get(), false, 110)),
+        at(110),
+    );
     assert!(matches!(alive, Err(Refusal::Held { .. })), "{alive:?}");
-    let forced = changed_by(&held, &order("u1", unlock(true, 110)), 110);
-    let expired = changed_by(&held, &order("u1", unlock(false, 125)), 125);
+    let forced = changed_by(&held, &order("u1", unlock(token.get(), true, 110)), 110);
+    let expired = changed_by(&held, &order("u1", unlock(token.get(), false, 125)), 125);
     for unlocked in [forced, expired] {
         assert_eq!(
             (unlocked.lease.token, &unlocked.lease.held),
@@ -417,9 +422,19 @@ fn after_an_unlock_a_stale_holder_commits_nothing() {
         assert_eq!(unlocked.position(), held.position());
         let entry = unlocked.audit.last().unwrap();
         assert!(entry.what.contains("app/one"), "{entry:?}");
-        let again = apply(&unlocked, &order("u1", unlock(true, 126)), at(126)).unwrap();
+        let again = apply(
+            &unlocked,
+            &order("u1", unlock(token.get(), true, 126)),
+            at(126),
+        )
+        .unwrap();
         assert!(matches!(again, Applied::Already));
-        let free = apply(&unlocked, &order("u2", unlock(true, 126)), at(126)).unwrap();
+        let free = apply(
+            &unlocked,
+            &order("u2", unlock(token.get(), true, 126)),
+            at(126),
+        )
+        .unwrap();
         assert!(matches!(free, Applied::Already), "nobody has it");
 
         let mark = WriteMark {
