@@ -87,6 +87,8 @@ pub(super) struct Because {
     /// Redrive: give the event a new id, for a receiver that remembers having seen this one.
     #[serde(default)]
     pub(super) new_ids: bool,
+    /// Redrive and discard: the receiver that did not take the row; needed where several did not.
+    pub(super) sink: Option<String>,
 }
 
 /// What an action came to.

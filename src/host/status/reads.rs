@@ -70,7 +70,8 @@ pub(super) async fn read(
         Endpoint::Case => {
             let event = names.get(1).copied().unwrap_or_default();
             let with_data = ask.query.get("data").is_some_and(|data| data == "1");
-            let rows = kept(desk.poller(name)?, event).await?;
+            let sink = ask.query.get("sink").map(String::as_str);
+            let rows = kept(desk.poller(name)?, event, sink).await?;
             let rows = rows.iter().map(|kept| CaseDetail {
                 case: case(kept),
                 batch_id: kept.case.batch_id.clone(),
@@ -95,19 +96,44 @@ impl Desk {
     }
 }
 
-/// The rows of one event, whole: an id is never completed, since one of them may be discarded.
-pub(super) async fn kept(poller: &Poller, event: &str) -> Result<Vec<Kept>, Reply> {
+/// The rows of one event, of one receiver or of all that did not take it. An id is never completed,
+/// since one of them may be discarded.
+pub(super) async fn kept(
+    poller: &Poller,
+    event: &str,
+    sink: Option<&str>,
+) -> Result<Vec<Kept>, Reply> {
     let mut rows = quarantined(poller).await?.rows;
     rows.retain(|kept| kept.case.event_id == event);
+    rows.retain(|kept| sink.is_none_or(|sink| kept.case.sink == sink));
     if rows.is_empty() {
         let name = &poller.name;
+        let of = sink.map(|sink| format!(" for {sink}")).unwrap_or_default();
         return Err(Reply::refused(
             StatusCode::NOT_FOUND,
-            format!("no row of {name} in quarantine has the event id {event}"),
+            format!("no row of {name} in quarantine{of} has the event id {event}"),
             "it may have been sent again or discarded meanwhile; checkpoints/{poller}/quarantine lists what is there",
         ));
     }
     Ok(rows)
+}
+
+/// The one row that is to be acted on: what one receiver misses says nothing about the others.
+pub(super) async fn only(
+    poller: &Poller,
+    event: &str,
+    sink: Option<&str>,
+) -> Result<[Kept; 1], Reply> {
+    let rows = kept(poller, event, sink).await?;
+    <[Kept; 1]>::try_from(rows).map_err(|rows| {
+        let sinks: Vec<&str> = rows.iter().map(|kept| kept.case.sink.as_str()).collect();
+        let error = format!(
+            "several receivers have not taken the event {event}: {}",
+            sinks.join(", ")
+        );
+        let hint = "name one of them: send {\"sink\": \"…\"} in the body";
+        Reply::refused(StatusCode::CONFLICT, error, hint)
+    })
 }
 
 pub(super) fn unavailable(error: &TickError) -> Reply {
