@@ -49,10 +49,12 @@ pub(super) struct SchemaAnswer {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct QuarantineAnswer<'a> {
     pub(super) poller: &'a str,
-    /// The oldest first.
+    /// At most 200 of them, by name; of these the oldest first.
     pub(super) rows: Vec<CaseView>,
-    /// Objects in quarantine that cannot be read.
+    /// Of the objects that were looked at, those that cannot be read.
     pub(super) unreadable: usize,
+    /// How many there are, shown or not.
+    pub(super) total: usize,
 }
 
 /// One event; more than one receiver may not have taken it.

@@ -1,15 +1,16 @@
 //! What only looks.
 
 use axum::http::StatusCode;
+use tokio::time::timeout;
 
 use super::answers::{
     CaseAnswer, CaseDetail, HealthAnswer, HistoryAnswer, OrphansAnswer, QuarantineAnswer,
     SchemaAnswer,
 };
 use super::ask::Ask;
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::routes::Endpoint;
-use super::{Desk, Status, openapi};
+use super::{Desk, LONGEST_LOOK, Status, openapi};
 use crate::model::schema::Schema;
 use crate::overview::health::Health;
 use crate::overview::orphans::GRACE;
@@ -20,6 +21,8 @@ use crate::tick::operate::Found;
 use crate::tick::quarantine::{Kept, Kepts};
 use crate::tick::report::TickError;
 
+/// Of the rows in quarantine: the page asks for them every few seconds, and each is read.
+const MOST_SHOWN: usize = 200;
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) async fn read(
@@ -60,11 +63,13 @@ pub(super) async fn read(
         },
         Endpoint::Schema => schema(desk.poller(name)?, ask).await,
         Endpoint::Quarantine => {
-            let Kepts { rows, unreadable } = quarantined(desk.poller(name)?).await?;
+            let some = desk.poller(name)?.some_quarantined(MOST_SHOWN);
+            let (Kepts { rows, unreadable }, total) = in_time(some).await?;
             Ok(Reply::json(&QuarantineAnswer {
                 poller: name,
                 rows: rows.iter().map(case).collect(),
                 unreadable: unreadable.len(),
+                total,
             }))
         }
         Endpoint::Case => {
@@ -103,7 +108,7 @@ pub(super) async fn kept(
     event: &str,
     sink: Option<&str>,
 ) -> Result<Vec<Kept>, Reply> {
-    let mut rows = quarantined(poller).await?.rows;
+    let mut rows = in_time(poller.quarantined_event(event)).await?.rows;
     rows.retain(|kept| kept.case.event_id == event);
     rows.retain(|kept| sink.is_none_or(|sink| kept.case.sink == sink));
     if rows.is_empty() {
@@ -148,9 +153,11 @@ fn cannot_be_asked(story: String) -> Reply {
     )
 }
 
-async fn quarantined(poller: &Poller) -> Result<Kepts, Reply> {
-    let kepts = poller.quarantined().await;
-    kepts.map_err(|error| unavailable(&error))
+async fn in_time<T>(look: impl Future<Output = Result<T, TickError>>) -> Result<T, Reply> {
+    match timeout(LONGEST_LOOK, look).await {
+        Ok(found) => found.map_err(|error| unavailable(&error)),
+        Err(_) => Err(reply::too_slow()),
+    }
 }
 
 fn case(kept: &Kept) -> CaseView {
