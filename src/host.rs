@@ -44,6 +44,8 @@ const RELAY_BODY_LIMIT: usize = 2 * LARGEST_BODY;
 /// A tick waits for its relay, so relays do not stand in the line of ticks. Each may hold a whole
 /// batch in memory, several times over.
 const CONCURRENT_RELAYS: usize = 32;
+/// More than there are seats, so that who finds none is told so and does not hang; each may hold a body.
+const CONCURRENT_LOOKS: usize = 64;
 
 /// The app as the handler runs it.
 #[derive(Debug)]
@@ -167,6 +169,7 @@ fn statuses(handler: &Handler) -> Router<Arc<Handler>> {
             router.route(&format!("/{name}"), post(status::invoke))
         })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(GlobalConcurrencyLimitLayer::new(CONCURRENT_LOOKS))
 }
 
 /// A forwarded request has the address that its caller used, which is no route of ours.

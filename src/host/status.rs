@@ -44,6 +44,8 @@ pub use openapi::openapi;
 
 /// Requests that are worked on at once; the others wait. They do not stand in the line of ticks.
 const SEATS: usize = 32;
+/// Then whoever waits is told to come again.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// A database or a store that does not answer must not make the page hang without a word.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
 /// What has not moved for hours is not looked for every few seconds: it needs a list of all documents.
@@ -192,8 +194,8 @@ pub(super) async fn forwarded(
 
 async fn answer(handler: &Arc<Handler>, status: &Status, ask: Ask) -> Reply {
     let desk = &status.desk;
-    let Ok(_seat) = desk.seats.acquire().await else {
-        return reply::too_slow();
+    let Ok(Ok(_seat)) = timeout(LONGEST_WAIT, desk.seats.acquire()).await else {
+        return reply::too_many();
     };
     let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
     let (endpoint, names) = match routes::find(&ask.method, &path) {

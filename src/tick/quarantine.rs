@@ -4,6 +4,7 @@
 //! A row is sent again under the lease of its poller, so that it cannot overtake a newer version of
 //! itself, and only if it is still what it was. The checkpoint does not move.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -34,7 +35,7 @@ const SUPERSEDED: &str = ".superseded";
 const LONGEST_DELIVERY: Duration = Duration::from_secs(300);
 /// To tell how old the oldest is.
 const MOST_LOOKED_AT: usize = 64;
-const READ_AT_ONCE: usize = 8;
+const READ_AT_ONCE: usize = 16;
 
 /// A row in quarantine.
 #[derive(Debug, Clone)]
@@ -52,6 +53,14 @@ pub struct Kepts {
     pub rows: Vec<Kept>,
     /// Objects that are no quarantined rows, and why; they are left as they are.
     pub unreadable: Vec<(StoreKey, String)>,
+}
+
+/// What lies there, unread.
+struct Names {
+    /// In the order of their names.
+    cases: Vec<StoreKey>,
+    /// The markers beside them.
+    superseded: HashSet<StoreKey>,
 }
 
 /// How much is in quarantine.
@@ -151,20 +160,56 @@ async fn tell(queue: &QueueSink, case: &Case) -> Result<(), NotKept> {
 
 impl Poller {
     pub async fn quarantined(&self) -> Result<Kepts, TickError> {
-        let prefix = self.state_key.quarantine();
-        let names = self.objects.names(&prefix).await?;
+        let there = self.in_quarantine().await?;
+        self.kepts(&there.cases, &there.superseded).await
+    }
+
+    /// The first of them by name, and how many there are.
+    pub async fn some_quarantined(&self, most: usize) -> Result<(Kepts, usize), TickError> {
+        let there = self.in_quarantine().await?;
+        let some = &there.cases[..most.min(there.cases.len())];
+        let kepts = self.kepts(some, &there.superseded).await?;
+        Ok((kepts, there.cases.len()))
+    }
+
+    /// Of one event; the others are not read.
+    pub async fn quarantined_event(&self, event_id: &str) -> Result<Kepts, TickError> {
+        let mut there = self.in_quarantine().await?;
+        there.cases.retain(|key| is_of(key, event_id));
+        self.kepts(&there.cases, &there.superseded).await
+    }
+
+    async fn in_quarantine(&self) -> Result<Names, TickError> {
+        let names = self.objects.names(&self.state_key.quarantine()).await?;
+        let is_marker = |key: &StoreKey| key.as_str().ends_with(SUPERSEDED);
+        let (superseded, cases): (Vec<_>, Vec<_>) = names.into_iter().partition(is_marker);
+        Ok(Names {
+            cases,
+            superseded: superseded.into_iter().collect(),
+        })
+    }
+
+    async fn kepts(
+        &self,
+        keys: &[StoreKey],
+        superseded: &HashSet<StoreKey>,
+    ) -> Result<Kepts, TickError> {
+        // Gathered first: a stream of closures over references cannot be sent to another thread.
+        let read: Vec<_> = keys
+            .iter()
+            .map(|key| tried(self, key, || self.objects.get(key)))
+            .collect();
+        let bodies: Vec<Option<Bytes>> = stream::iter(read)
+            .buffered(READ_AT_ONCE)
+            .try_collect()
+            .await?;
         let mut kepts = Kepts::default();
-        for key in &names {
-            if key.as_str().ends_with(SUPERSEDED) {
-                continue;
-            }
+        for (key, body) in keys.iter().zip(bodies) {
             // It may have been sent again or discarded meanwhile.
-            let Some(body) = tried(self, key, || self.objects.get(key)).await? else {
-                continue;
-            };
+            let Some(body) = body else { continue };
             match Case::from_bytes(&body) {
                 Ok(case) => kepts.rows.push(Kept {
-                    superseded: names.contains(&marker(key)?),
+                    superseded: superseded.contains(&marker(key)?),
                     key: key.clone(),
                     case,
                 }),
@@ -177,15 +222,11 @@ impl Poller {
 
     /// How much there is, without reading more than some of it.
     pub async fn set_aside(&self) -> Result<SetAside, TickError> {
-        let prefix = self.state_key.quarantine();
-        let names = self.objects.names(&prefix).await?;
+        let there = self.in_quarantine().await?;
         // What has a newer version waits for nobody.
         let mut cases = Vec::new();
-        for key in names
-            .iter()
-            .filter(|key| !key.as_str().ends_with(SUPERSEDED))
-        {
-            if !names.contains(&marker(key)?) {
+        for key in &there.cases {
+            if !there.superseded.contains(&marker(key)?) {
                 cases.push(key);
             }
         }
@@ -375,10 +416,8 @@ impl Poller {
         if document.is_anybody_behind() || Some(position) > document.position() {
             return Ok(false);
         }
-        let others = self.quarantined().await?.rows;
-        Ok(others
-            .iter()
-            .all(|other| other.case.event_id != case.event_id))
+        let others = self.in_quarantine().await?.cases;
+        Ok(!others.iter().any(|key| is_of(key, &case.event_id)))
     }
 
     /// The marker goes last: without its case it means nothing.
@@ -407,6 +446,11 @@ fn named<'a>(rows: impl ExactSizeIterator<Item = &'a Kept>) -> String {
         .collect();
     let more = if count > MOST { ", …" } else { "" };
     format!("{count} quarantined row(s): {}{more}", ids.join(", "))
+}
+
+fn is_of(key: &StoreKey, event_id: &str) -> bool {
+    let name = key.as_str().rsplit('/').next();
+    name == Some(event_id)
 }
 
 fn marker(key: &StoreKey) -> Result<StoreKey, TickError> {

@@ -78,7 +78,7 @@ module.exports = function fixture(now = Date.now()) {
   ];
   const details = Object.fromEntries(pollers.map(view => [view.poller, { ...view, history: history(884213, 900), audit: audit(view.poller),
     schema: [["id", "bigint", "key"], ["updated_at", "timestamp with time zone", "cursor"], ["amount", "numeric(12,2)", "data"], ["note", "text", "data"]].map(([name, type, role]) => ({ name, type, role })) }]));
-  const rows = (name, count) => ({ poller: name, unreadable: 0, rows: Array.from({ length: count }, (_, i) => ({ event_id: ["2d3803f2a9c14b0e8c11d20f7be1a201", "91c37b30aa114b0e8c11d20f7be1a2ff"][i], sink: "hook", key: `{"id":${88100 + i}}`, quarantined_at: ago(93000 - i * 900), attempts: 3, reason: name === "hostile" ? HOSTILE : "400 Bad Request: amount must not be negative", superseded: i === 1 })) });
+  const rows = (name, count) => ({ poller: name, unreadable: 0, total: count, rows: Array.from({ length: count }, (_, i) => ({ event_id: ["2d3803f2a9c14b0e8c11d20f7be1a201", "91c37b30aa114b0e8c11d20f7be1a2ff"][i], sink: "hook", key: `{"id":${88100 + i}}`, quarantined_at: ago(93000 - i * 900), attempts: 3, reason: name === "hostile" ? HOSTILE : "400 Bad Request: amount must not be negative", superseded: i === 1 })) });
   const quarantine = Object.fromEntries(pollers.map(view => [view.poller, rows(view.poller, view.poller === "hostile" ? 1 : view.quarantine.rows)]));
   details.hostile.quarantine = { rows: 1, oldest: ago(93000), unreadable: 0 };
   const stuck = { grace_s: 7200, orphans: [

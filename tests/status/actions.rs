@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::support::command::{json as parsed, run};
 use super::support::receiver::Answer;
-use super::{Form, KEY_CANARY, act, ask, get, only_case, with_aside};
+use super::support::world::World;
+use super::{Form, KEY_CANARY, TEMPLATE, act, ask, get, only_case, with_aside};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_poller_is_paused_and_resumed_and_the_trail_says_by_whom() {
@@ -93,6 +94,74 @@ async fn a_row_is_sent_again_and_another_discarded() {
         trail.contains("a test order") && trail.contains("mended"),
         "{trail}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_receiver_misses_is_discarded_or_sent_for_it_alone() {
+    let hook = |name: &str| json!({ "name": name, "webhook": { "url": "%HOOK%", "attempts": 1 } });
+    let world = World::with_orders(json!({
+        "deliver": [hook("first"), hook("second"), hook("third")],
+        "poison": { "attempts": 2 },
+    }));
+    let world = world.await.file("status/function.json", TEMPLATE);
+    let world = world.rows(3).await;
+    super::refuse(&world, &[2], "no such customer");
+    let handler = world.serve().await;
+    assert_eq!(handler.tick("Orders").await.status, 200);
+    let list = "checkpoints/orders/quarantine";
+    let sinks = |answer: Value| {
+        let rows = answer["rows"].as_array().unwrap().clone();
+        let mut sinks: Vec<String> = rows
+            .iter()
+            .map(|row| row["sink"].as_str().unwrap().to_owned())
+            .collect();
+        sinks.sort();
+        sinks
+    };
+    let all = get(&handler, list).await.json();
+    let event = all["rows"][0]["event_id"].as_str().unwrap().to_owned();
+    assert_eq!(sinks(all), ["first", "second", "third"]);
+    let case = format!("{list}/{event}");
+    let one = get(&handler, &format!("{case}?sink=second")).await.json();
+    assert_eq!(sinks(one), ["second"]);
+    assert_eq!(sinks(get(&handler, &case).await.json()).len(), 3);
+
+    world.receiver.answer(|_, _| Answer::Ok);
+    let before = world.receiver.deliveries().len();
+    for form in [Form::Wrapped, Form::Forwarded] {
+        for what in ["redrive", "discard"] {
+            let path = format!("{case}/{what}");
+            let unclear = act(&handler, form, &path, "{}").await;
+            unclear.says(409, "first, second, third");
+            let nobody = act(&handler, form, &path, "{\"sink\":\"nobody\"}").await;
+            nobody.says(404, "for nobody");
+        }
+    }
+    assert_eq!(world.receiver.deliveries().len(), before);
+
+    let gone = act(
+        &handler,
+        Form::Wrapped,
+        &format!("{case}/discard"),
+        "{\"sink\":\"second\"}",
+    )
+    .await;
+    gone.says(200, "second never gets it");
+    assert_eq!(sinks(get(&handler, list).await.json()), ["first", "third"]);
+    let sent = act(
+        &handler,
+        Form::Forwarded,
+        &format!("{case}/redrive"),
+        "{\"sink\":\"third\"}",
+    )
+    .await;
+    sent.says(200, "third has taken it");
+    assert_eq!(world.receiver.deliveries().len(), before + 1);
+    assert_eq!(sinks(get(&handler, list).await.json()), ["first"]);
+    // The last one needs no name.
+    act(&handler, Form::Wrapped, &format!("{case}/discard"), "")
+        .await
+        .says(200, "first never gets it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 
 use super::answers::{ActionAnswer, Because};
 use super::ask::Ask;
-use super::reads::{kept, unavailable};
+use super::reads::{only, unavailable};
 use super::reply::{self, Reply};
 use super::routes::Endpoint;
 use super::{LARGEST_BODY, Status};
@@ -36,6 +36,7 @@ pub(super) async fn act(
         endpoint,
         name: names.first().copied().unwrap_or_default().to_owned(),
         event: names.get(1).copied().unwrap_or_default().to_owned(),
+        sink: because.sink,
         by: Operator {
             who: ask.caller.clone(),
             why: because.reason.replace(char::is_control, " "),
@@ -105,6 +106,7 @@ struct Action {
     endpoint: Endpoint,
     name: String,
     event: String,
+    sink: Option<String>,
     by: Operator,
     how: Redrive,
 }
@@ -140,7 +142,7 @@ impl Action {
     }
 
     async fn redrive(&self, poller: &Poller) -> Result<Reply, Reply> {
-        let rows = kept(poller, &self.event).await?;
+        let rows = only(poller, &self.event, self.sink.as_deref()).await?;
         let now = self.status.desk.clock.monotonic();
         let budget = Budget::starting(now, self.handler.function_timeout);
         let budget = budget.or_until(self.handler.stop.clone());
@@ -152,11 +154,13 @@ impl Action {
     }
 
     async fn discard(&self, poller: &Poller) -> Result<Reply, Reply> {
-        let rows = kept(poller, &self.event).await?;
+        let rows = only(poller, &self.event, self.sink.as_deref()).await?;
         let discarded = poller.discard(&rows, &self.by).await;
         discarded.map_err(|error| self.not_now(&error))?;
-        let says = "it is no longer in quarantine, and its receiver never gets it";
-        Ok(self.answer("discard", true, says.to_owned()))
+        let [kept] = &rows;
+        let sink = &kept.case.sink;
+        let says = format!("it is no longer in quarantine, and {sink} never gets it");
+        Ok(self.answer("discard", true, says))
     }
 
     fn answer(&self, what: &'static str, done: bool, says: String) -> Reply {

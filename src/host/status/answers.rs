@@ -49,10 +49,12 @@ pub(super) struct SchemaAnswer {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct QuarantineAnswer<'a> {
     pub(super) poller: &'a str,
-    /// The oldest first.
+    /// At most 200 of them, by name; of these the oldest first.
     pub(super) rows: Vec<CaseView>,
-    /// Objects in quarantine that cannot be read.
+    /// Of the objects that were looked at, those that cannot be read.
     pub(super) unreadable: usize,
+    /// How many there are, shown or not.
+    pub(super) total: usize,
 }
 
 /// One event; more than one receiver may not have taken it.
@@ -87,6 +89,8 @@ pub(super) struct Because {
     /// Redrive: give the event a new id, for a receiver that remembers having seen this one.
     #[serde(default)]
     pub(super) new_ids: bool,
+    /// Redrive and discard: the receiver that did not take the row; needed where several did not.
+    pub(super) sink: Option<String>,
 }
 
 /// What an action came to.

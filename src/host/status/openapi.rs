@@ -95,6 +95,14 @@ fn parameters(route: &Route) -> Vec<Value> {
         Endpoint::Case => {
             let says = "1: with the event as it was sent, which is row data";
             all.push(parameter("query", "data", says, json!({ "enum": ["1"] })));
+            let says =
+                "Only of the receiver with this name; of all that did not take it unless told";
+            all.push(parameter(
+                "query",
+                "sink",
+                says,
+                json!({ "type": "string" }),
+            ));
         }
         _ => {}
     }

@@ -1,15 +1,16 @@
 //! What only looks.
 
 use axum::http::StatusCode;
+use tokio::time::timeout;
 
 use super::answers::{
     CaseAnswer, CaseDetail, HealthAnswer, HistoryAnswer, OrphansAnswer, QuarantineAnswer,
     SchemaAnswer,
 };
 use super::ask::Ask;
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::routes::Endpoint;
-use super::{Desk, Status, openapi};
+use super::{Desk, LONGEST_LOOK, Status, openapi};
 use crate::model::schema::Schema;
 use crate::overview::health::Health;
 use crate::overview::orphans::GRACE;
@@ -20,6 +21,8 @@ use crate::tick::operate::Found;
 use crate::tick::quarantine::{Kept, Kepts};
 use crate::tick::report::TickError;
 
+/// Of the rows in quarantine: the page asks for them every few seconds, and each is read.
+const MOST_SHOWN: usize = 200;
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) async fn read(
@@ -60,17 +63,20 @@ pub(super) async fn read(
         },
         Endpoint::Schema => schema(desk.poller(name)?, ask).await,
         Endpoint::Quarantine => {
-            let Kepts { rows, unreadable } = quarantined(desk.poller(name)?).await?;
+            let some = desk.poller(name)?.some_quarantined(MOST_SHOWN);
+            let (Kepts { rows, unreadable }, total) = in_time(some).await?;
             Ok(Reply::json(&QuarantineAnswer {
                 poller: name,
                 rows: rows.iter().map(case).collect(),
                 unreadable: unreadable.len(),
+                total,
             }))
         }
         Endpoint::Case => {
             let event = names.get(1).copied().unwrap_or_default();
             let with_data = ask.query.get("data").is_some_and(|data| data == "1");
-            let rows = kept(desk.poller(name)?, event).await?;
+            let sink = ask.query.get("sink").map(String::as_str);
+            let rows = kept(desk.poller(name)?, event, sink).await?;
             let rows = rows.iter().map(|kept| CaseDetail {
                 case: case(kept),
                 batch_id: kept.case.batch_id.clone(),
@@ -95,19 +101,44 @@ impl Desk {
     }
 }
 
-/// The rows of one event, whole: an id is never completed, since one of them may be discarded.
-pub(super) async fn kept(poller: &Poller, event: &str) -> Result<Vec<Kept>, Reply> {
-    let mut rows = quarantined(poller).await?.rows;
+/// The rows of one event, of one receiver or of all that did not take it. An id is never completed,
+/// since one of them may be discarded.
+pub(super) async fn kept(
+    poller: &Poller,
+    event: &str,
+    sink: Option<&str>,
+) -> Result<Vec<Kept>, Reply> {
+    let mut rows = in_time(poller.quarantined_event(event)).await?.rows;
     rows.retain(|kept| kept.case.event_id == event);
+    rows.retain(|kept| sink.is_none_or(|sink| kept.case.sink == sink));
     if rows.is_empty() {
         let name = &poller.name;
+        let of = sink.map(|sink| format!(" for {sink}")).unwrap_or_default();
         return Err(Reply::refused(
             StatusCode::NOT_FOUND,
-            format!("no row of {name} in quarantine has the event id {event}"),
+            format!("no row of {name} in quarantine{of} has the event id {event}"),
             "it may have been sent again or discarded meanwhile; checkpoints/{poller}/quarantine lists what is there",
         ));
     }
     Ok(rows)
+}
+
+/// The one row that is to be acted on: what one receiver misses says nothing about the others.
+pub(super) async fn only(
+    poller: &Poller,
+    event: &str,
+    sink: Option<&str>,
+) -> Result<[Kept; 1], Reply> {
+    let rows = kept(poller, event, sink).await?;
+    <[Kept; 1]>::try_from(rows).map_err(|rows| {
+        let sinks: Vec<&str> = rows.iter().map(|kept| kept.case.sink.as_str()).collect();
+        let error = format!(
+            "several receivers have not taken the event {event}: {}",
+            sinks.join(", ")
+        );
+        let hint = "name one of them: send {\"sink\": \"…\"} in the body";
+        Reply::refused(StatusCode::CONFLICT, error, hint)
+    })
 }
 
 pub(super) fn unavailable(error: &TickError) -> Reply {
@@ -122,9 +153,11 @@ fn cannot_be_asked(story: String) -> Reply {
     )
 }
 
-async fn quarantined(poller: &Poller) -> Result<Kepts, Reply> {
-    let kepts = poller.quarantined().await;
-    kepts.map_err(|error| unavailable(&error))
+async fn in_time<T>(look: impl Future<Output = Result<T, TickError>>) -> Result<T, Reply> {
+    match timeout(LONGEST_LOOK, look).await {
+        Ok(found) => found.map_err(|error| unavailable(&error)),
+        Err(_) => Err(reply::too_slow()),
+    }
 }
 
 fn case(kept: &Kept) -> CaseView {

@@ -140,6 +140,13 @@ pub(super) fn too_slow() -> Reply {
     Reply::refused(StatusCode::SERVICE_UNAVAILABLE, error, hint)
 }
 
+pub(super) fn too_many() -> Reply {
+    let error = "too many requests to the status are being worked on";
+    let hint =
+        "try again in a moment; if it stays so, look at the storage account and the databases";
+    Reply::refused(StatusCode::SERVICE_UNAVAILABLE, error, hint)
+}
+
 pub(super) fn too_large() -> Reply {
     let hint = "send { \"reason\": \"…\" } and little more";
     Reply::refused(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", hint)
