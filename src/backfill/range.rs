@@ -109,7 +109,8 @@ impl Range {
     }
 
     /// Makes its document, or goes on with it; how many rows it has committed.
-    pub(super) async fn begin(&self, by: &Operator) -> Result<u64, Stuck> {
+    /// `live`: the document of the poller, whose server is the one that is meant (B9).
+    pub(super) async fn begin(&self, by: &Operator, live: &StateDocument) -> Result<u64, Stuck> {
         let poller = &self.poller;
         if let Found::Document(document) = poller.found().await? {
             // It has paused by itself; whoever gives the command again wants it to go on.
@@ -123,6 +124,8 @@ impl Range {
         }
         let mut document = StateDocument::first(&poller.name, &poller.fingerprint, self.start()?);
         document.source = Some(poller.definition.clone());
+        document.server.clone_from(&live.server);
+        document.schema.clone_from(&live.schema);
         document.audit.push(AuditEntry {
             at: poller.clock.now(),
             who: by.who.clone(),

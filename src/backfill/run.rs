@@ -140,8 +140,11 @@ impl Backfill {
     }
 
     pub async fn run(mut self, by: &Operator) -> Result<Ended, Stuck> {
+        let Found::Document(live) = self.shared.live.found().await? else {
+            return Err(Stuck::NoPoller(self.shared.live.name.clone()));
+        };
         for range in &self.ranges {
-            let done = range.begin(by).await?.min(range.planned.rows);
+            let done = range.begin(by, &live).await?.min(range.planned.rows);
             self.shared.progress.done.fetch_add(done, Ordering::Relaxed);
             self.shared
                 .progress
@@ -159,7 +162,13 @@ impl Backfill {
                 return Ok(Ended::Stopped(self.plan));
             }
             let last = round == MOST_ROUNDS;
-            let lacking = self.reconcile(last).await?;
+            // It only reads until its last write.
+            let stopped = self.shared.stop.clone().raised();
+            let lacking = tokio::select! {
+                biased;
+                lacking = self.reconcile(last) => lacking?,
+                () = stopped => return Ok(Ended::Stopped(self.plan)),
+            };
             match self.plan.status {
                 Status::Complete => return Ok(Ended::Complete(self.plan)),
                 Status::Abandoned => return Err(Stuck::Abandoned),
