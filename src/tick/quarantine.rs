@@ -28,7 +28,7 @@ use crate::sink::{DeliveryFailure, FailureKind, QueueSink, Verdict};
 use crate::store::StoreKey;
 use crate::tick::budget::Budget;
 use crate::tick::operate::{OperateError, Otherwise};
-use crate::tick::reading::load_document;
+use crate::tick::reading::{load_document, refuse_another_source};
 
 /// Beside a case: the row has a newer version, so this one is not sent any more.
 const SUPERSEDED: &str = ".superseded";
@@ -295,7 +295,8 @@ impl Poller {
         let document = keeper.document().clone();
         let body = async |lease: Lease| {
             for at in order {
-                match self.send_again(&rows[at], how, &lease, budget).await {
+                let sent = self.send_again(&rows[at], how, (&lease, &document), budget);
+                match sent.await {
                     Ok(result) => results[at] = result,
                     Err(error) => {
                         results[at] = Redriven::Failed(error.story());
@@ -349,7 +350,7 @@ impl Poller {
         &self,
         kept: &Kept,
         how: Redrive,
-        lease: &Lease,
+        (lease, document): (&Lease, &StateDocument),
         budget: &Budget,
     ) -> Result<Redriven, TickError> {
         let case = &kept.case;
@@ -368,6 +369,7 @@ impl Poller {
         if !how.as_is {
             let writer = PageWriter::new(&self.events_as, 2, usize::MAX);
             let found = self.source.find(&position, writer).await?;
+            refuse_another_source(self, document, &found)?;
             let same = found
                 .page
                 .events()

@@ -12,7 +12,8 @@ use dbtick::model::ledger::LedgerMode;
 use dbtick::model::transitions::Operator;
 use dbtick::sink::FailureKind;
 use dbtick::tick::audit::{Accounts, Audit, Demand, Missing};
-use dbtick::tick::quarantine::RedriveError;
+use dbtick::tick::budget::Budget;
+use dbtick::tick::quarantine::{Redrive, RedriveError, Redriven};
 use dbtick::tick::report::{Outcome, TickError};
 use tokio::time::sleep;
 
@@ -216,4 +217,30 @@ async fn a_receiver_that_is_not_there_is_not_asked_for_every_missing_row() {
     world.hook().is(Temper::At(FailureKind::Rejected, bad));
     let sent = poller.redeliver(&missing, &by()).await.unwrap();
     assert_eq!((sent.delivered, sent.failed, sent.left), (30, 10, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quarantined_row_is_not_compared_with_what_another_server_has() {
+    let mut world = world(4);
+    world.max_rows = 4;
+    is_of(&world, "one");
+    world.hook().is(Temper::Names(BTreeSet::from([2]), true));
+    assert_eq!(done(world.tick().await), Outcome::Drained);
+    world.hook().is(Temper::Kind);
+    let poller = world.poller("app/person");
+    let budget = Budget::starting(world.clock.monotonic(), None);
+    let redrive = async || {
+        let kept = poller.quarantined().await.unwrap().rows;
+        let by = by();
+        let sent = poller.redrive(&kept, Redrive::default(), &by, &budget);
+        sent.await.unwrap().remove(0)
+    };
+    is_of(&world, "other");
+    let refused = redrive().await;
+    assert!(
+        matches!(&refused, Redriven::Failed(why) if why.contains("another server")),
+        "{refused:?}"
+    );
+    is_of(&world, "one");
+    assert_eq!(redrive().await, Redriven::Delivered);
 }
