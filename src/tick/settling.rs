@@ -226,5 +226,16 @@ fn is_worth_a_write(document: &StateDocument, to: Option<&CursorMark>, late: &La
             .find(|then| then.up_to == now.up_to);
         same.is_some_and(|then| !now.witnesses.is_subset(&then.witnesses))
     });
-    further || renamed || to.is_some() && (all || somebody)
+    further || renamed || to.is_some() && (all || somebody || frees_many(document, low))
+}
+
+/// What is remembered is read again with every tick: half of very much is worth a write, and halving ends.
+fn frees_many(document: &StateDocument, low: Option<&Position>) -> bool {
+    const MANY: u64 = 100;
+    let passed = |place: &Position| Some(place) <= low;
+    let inline = document.delivered.values().filter(|place| passed(place));
+    let spilled = document.late.spilled.iter();
+    let spilled = spilled.filter(|segment| passed(&segment.to));
+    let freed = inline.count() as u64 + spilled.map(|segment| segment.ids).sum::<u64>();
+    freed >= MANY && 2 * freed >= memory::remembered(document)
 }

@@ -469,3 +469,21 @@ async fn a_long_backlog_is_remembered_no_longer_than_its_window() {
     let passed = world.document().position().cloned();
     assert!(passed >= Some(place(2, 2)), "{passed:?}");
 }
+
+/// The last row is within no bound yet: it alone must not keep a burst from being settled.
+#[tokio::test(start_paused = true)]
+async fn much_that_is_proven_is_settled_though_the_last_row_is_not() {
+    let mut world = World::with_rows(300);
+    world.max_rows = 100;
+    world.sees(sight(300, &["3/17"]));
+    assert_eq!(done(world.tick().await), Outcome::Drained);
+    assert_eq!(world.remembered(), 300);
+    world.sees(sight(300, &[]));
+    let report = world.tick().await;
+    assert_eq!(report.tally.writes, 1);
+    assert_eq!(done(report), Outcome::Settled);
+    assert_eq!((world.checkpoint(), world.remembered()), (299, 1));
+    let report = world.tick().await;
+    assert_eq!(report.tally.writes, 0, "and then nothing is written");
+    assert_eq!(done(report), Outcome::Idle);
+}
