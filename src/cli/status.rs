@@ -109,7 +109,8 @@ fn all(app: &AppView) -> String {
         text += &format!("stuck  {fault}\n");
     }
     if app.pollers.is_empty() {
-        return text + "no function of this app has a poller\n";
+        let other = if app.faults.is_empty() { "" } else { "other " };
+        return text + &format!("no {other}function of this app has a poller\n");
     }
     let header = [
         "health",

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::trace::TraceParent;
-use crate::telemetry::Cause;
+use crate::telemetry::{self, Cause};
 
 const INVOCATION_ID: &str = "x-azure-functions-invocationid";
 const TRACEPARENT: &str = "traceparent";
@@ -108,6 +108,26 @@ impl Answer {
     /// The host discards this body; it is for people with curl. The story is in the log already.
     pub(super) fn failed(status: StatusCode, logs: Vec<String>) -> Self {
         Self::with(status, logs)
+    }
+
+    /// Said in the log, too.
+    pub(super) fn refused(
+        function: &str,
+        headers: &HeaderMap,
+        status: StatusCode,
+        problem: &str,
+    ) -> Self {
+        let problems = vec![format!("{function}: {problem}")];
+        telemetry::refused(function, &invocation_id(headers), &problems);
+        Self::failed(status, problems)
+    }
+
+    /// `binding`: in which the request should have been.
+    pub(super) fn without_request(function: &str, headers: &HeaderMap, binding: &str) -> Self {
+        let problem = format!(
+            "the body is not an invocation of the Functions host with an HTTP request in {binding}"
+        );
+        Self::refused(function, headers, StatusCode::BAD_REQUEST, &problem)
     }
 
     /// By the names of the function's bindings.

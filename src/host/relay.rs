@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Uri};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -49,21 +49,15 @@ pub(super) async fn invoke(
     let Some(Role::Relay(relay)) = handler.functions.get(function) else {
         unreachable!("only relays are routed here, and the role of a function does not change");
     };
-    let refused = |status, problem: String| {
-        let problems = vec![format!("{function}: {problem}")];
-        telemetry::refused(function, &invocation_id(&headers), &problems);
-        Answer::failed(status, problems)
-    };
     let body = match body {
         Ok(body) => body,
-        Err(rejection) => return refused(rejection.status(), rejection.body_text()),
+        Err(rejection) => {
+            let problem = rejection.body_text();
+            return Answer::refused(function, &headers, rejection.status(), &problem);
+        }
     };
     let Some(request) = request(relay, &body) else {
-        let problem = format!(
-            "the body is not an invocation of the Functions host with an HTTP request in {}",
-            relay.request
-        );
-        return refused(StatusCode::BAD_REQUEST, problem);
+        return Answer::without_request(function, &headers, &relay.request);
     };
     match relayed(relay, &request) {
         Ok(answer) => answer,

@@ -26,14 +26,13 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::invocation::{Answer, invocation_id};
+use super::invocation::Answer;
 use super::{Handler, Role};
 use crate::clock::Clock;
 use crate::config::{App, StatusFunction};
 use crate::overview::orphans::{GRACE, Orphan};
 use crate::overview::{AppView, Overview, PollerDetail};
 use crate::store::key::KeyError;
-use crate::telemetry;
 use crate::wiring::Parts;
 use ask::Ask;
 use looks::Looks;
@@ -145,21 +144,15 @@ pub(super) async fn invoke(
     let Some(Role::Status(status)) = handler.functions.get(name) else {
         unreachable!("only these are routed here, and the role of a function does not change");
     };
-    let refused = |code, problem: String| {
-        let problems = vec![format!("{name}: {problem}")];
-        telemetry::refused(name, &invocation_id(&headers), &problems);
-        Answer::failed(code, problems)
-    };
     let body = match body {
         Ok(body) => body,
-        Err(rejection) => return refused(rejection.status(), rejection.body_text()),
+        Err(rejection) => {
+            let problem = rejection.body_text();
+            return Answer::refused(name, &headers, rejection.status(), &problem);
+        }
     };
     let Some(ask) = Ask::wrapped(&status.function, &body) else {
-        let problem = format!(
-            "the body is not an invocation of the Functions host with an HTTP request in {}",
-            status.function.request
-        );
-        return refused(StatusCode::BAD_REQUEST, problem);
+        return Answer::without_request(name, &headers, &status.function.request);
     };
     let reply = answer(&handler, status, ask).await;
     let output = (status.function.response.clone(), reply.into_output());

@@ -7,6 +7,8 @@ use futures_util::stream;
 use tokio::sync::watch;
 use tower::ServiceExt;
 
+use axum::http::StatusCode;
+
 use super::*;
 use crate::clock::SystemClock;
 use crate::config::{App, Settings};
