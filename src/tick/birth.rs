@@ -2,7 +2,7 @@
 //!
 //! The document is created before the marker, and the marker before the first delivery. So a crash
 //! between the two leaves a poller that simply begins, while a document that disappears after
-//! something was committed is refused (I14).
+//! something was committed, or moved by a person, is refused (I14).
 
 use bytes::Bytes;
 use chrono::TimeDelta;

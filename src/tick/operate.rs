@@ -180,7 +180,7 @@ impl Poller {
             tries += 1;
             // Before the document, unlike in a first tick: what is imported may have committed
             // rows, and whoever is cut off between the two gives the order again.
-            if begins {
+            if begins || standing.document.is_newborn() {
                 leave_birth_marker(self, &mut 0).await?;
             }
             match self.swap(&standing, &next).await {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::birth::leave_birth_marker;
 use super::budget::Budget;
 use super::drain::Work;
 use super::keeper::{Moved, Standing, settle};
@@ -163,6 +164,9 @@ pub(super) async fn settle_idle(
     let Some(document) = settle(poller, standing, to, late).await? else {
         return Ok(Outcome::Idle);
     };
+    if document.is_newborn() {
+        leave_birth_marker(poller, &mut progress.tally.writes).await?;
+    }
     progress.stands(&document, &sweep);
     progress.late.held(held);
     let mut late = document.late;
