@@ -5,7 +5,9 @@
 #[path = "simulation/sim.rs"]
 mod sim;
 
-use sim::faults::{Bug, Mode};
+use sim::faults::{Bug, Mode, Odds};
+use sim::invariants::Summary;
+use sim::size::{Size, shrink};
 use sim::trace::TraceMode;
 use sim::{Plan, Run, run};
 
@@ -13,6 +15,7 @@ const CHAOS: Plan = Plan {
     mode: Mode::Chaos,
     bug: None,
     trace: TraceMode::Off,
+    size: Size::AS_DRAWN,
 };
 const CALM: Plan = Plan {
     mode: Mode::Calm,
@@ -35,7 +38,7 @@ fn found_by(bug: Bug, mode: Mode, seeds: u64) -> Option<(&'static str, u64)> {
     let plan = Plan {
         mode,
         bug: Some(bug),
-        trace: TraceMode::Off,
+        ..CHAOS
     };
     (0..seeds).find_map(|seed| run(seed, plan).violation.map(|found| (found.name, seed)))
 }
@@ -73,7 +76,7 @@ fn the_same_seed_is_the_same_run() {
 /// Where a planted bug shows, and by which invariants; `None` for those that cost duplicates at
 /// most, because the compare-and-swap is the fence and the lease only saves work.
 fn shows(bug: Bug) -> Option<(Mode, &'static [&'static str])> {
-    const FENCE: &[&str] = &["I3", "I4", "I5", "I9", "G3"];
+    const FENCE: &[&str] = &["I3", "I4", "I5", "I9", "I14", "G3"];
     match bug {
         Bug::IfMatchIgnored | Bug::IfNoneMatchIgnored | Bug::TagsReused => {
             Some((Mode::Chaos, FENCE))
@@ -93,6 +96,8 @@ fn shows(bug: Bug) -> Option<(Mode, &'static [&'static str])> {
         | Bug::LagFailureCountedAsDone
         | Bug::LagDropped => Some((Mode::Chaos, &["I1"])),
         Bug::SegmentNotKept | Bug::HeadDropped => Some((Mode::Chaos, &["F6"])),
+        Bug::TokenNotBumped => Some((Mode::Calm, &["I4", "I9"])),
+        Bug::MarkerNotKept => Some((Mode::Chaos, &["I14"])),
         Bug::IdsPerProcess => Some((Mode::Chaos, &["I12"])),
         Bug::LeaseExpiryIgnored | Bug::UnknownTrusted => None,
     }
@@ -132,20 +137,35 @@ fn a_lease_that_is_not_respected_shows_in_a_calm_world() {
 /// Otherwise the promises above are about a world in which nothing happens.
 #[test]
 fn the_chaos_is_real() {
-    let (mut takeovers, mut duplicates, mut crashes, mut failed) = (0, 0, 0, 0);
-    let (mut orders, mut lags, mut quarantined) = (0, 0, 0);
-    for seed in 0..25 {
+    let mut all = Summary::default();
+    for seed in 0..50 {
         let summary = run(seed, CHAOS).summary;
         assert!(summary.commits > 0 && summary.rows > 0, "seed {seed}");
-        takeovers += summary.takeovers;
-        duplicates += summary.duplicates;
-        crashes += summary.crashes;
-        failed += summary.failed_ticks;
-        orders += summary.orders;
-        lags += summary.lags;
-        quarantined += summary.quarantined;
+        all.add(&summary);
     }
-    assert!(lags >= 5 && quarantined >= 5, "{lags} {quarantined}");
-    let seen = [takeovers, duplicates, crashes, failed, orders];
-    assert!(seen.iter().all(|times| *times >= 10), "{seen:?}");
+    let often = [
+        all.takeovers,
+        all.duplicates,
+        all.crashes,
+        all.failed_ticks,
+        all.orders,
+    ];
+    assert!(often.iter().all(|times| *times >= 10), "{all}");
+    let sometimes = [all.lags, all.quarantined, all.spoiled];
+    assert!(sometimes.iter().all(|times| *times >= 5), "{all}");
+}
+
+#[test]
+fn a_violation_is_brought_into_a_world_of_a_few_steps() {
+    let plan = Plan {
+        bug: Some(Bug::FailureCountedAsDone),
+        ..CHAOS
+    };
+    let (name, seed) = found_by(Bug::FailureCountedAsDone, Mode::Chaos, 60).unwrap();
+    let (small, seed) = shrink(plan, seed, name, 8);
+    let again = run(seed, small);
+    assert_eq!(again.violation.unwrap().name, name);
+    assert!(again.summary.rows < 20, "{}", again.summary);
+    let left_out = small.size.left_out.names().count();
+    assert!(left_out >= Odds::NAMES.len() - 4, "{:?}", small.size);
 }

@@ -1,4 +1,6 @@
-//! What can go wrong, and how often. A new fault gets a row here and a place where it is drawn.
+//! What can go wrong, and how often. A new fault is a line in the table below: what happens to one write,
+//! one delivery or one read is said there as data. A fault of another kind also needs a place where it is
+//! drawn.
 
 use std::time::Duration;
 
@@ -17,8 +19,104 @@ pub(crate) enum Mode {
     Calm,
 }
 
+/// When a request comes to where it was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrives {
+    Never,
+    Soon,
+    /// When its sender has given up, or died, or somebody else has taken over.
+    Late,
+    /// A client sends it again by itself, and hears of the second time only.
+    Twice,
+}
+
+/// What the sender of a write hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Nobody is there.
+    Refused,
+    /// The connection is cut.
+    Nothing,
+    Answer,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Write {
+    pub(crate) arrives: Arrives,
+    pub(crate) heard: Heard,
+}
+
+impl Write {
+    pub(crate) const FINE: Self = write(Arrives::Soon, Heard::Answer);
+}
+
+const fn write(arrives: Arrives, heard: Heard) -> Write {
+    Write { arrives, heard }
+}
+
+/// What the sender of a batch hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// What the receiver itself says.
+    Answer,
+    Nothing,
+    Refused,
+    /// To wait.
+    Wait,
+    /// It fails, whatever is in the batch.
+    Broken,
+}
+
+/// How much of a batch a receiver takes at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    All,
+    /// Some events, and others not this time.
+    Part,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Delivery {
+    pub(crate) arrives: Arrives,
+    pub(crate) takes: Takes,
+    pub(crate) told: Told,
+}
+
+impl Delivery {
+    pub(crate) const FINE: Self = delivery(Arrives::Soon, Takes::All, Told::Answer);
+
+    /// Only a receiver with manners of its own does so.
+    pub(crate) fn is_a_manner(self) -> bool {
+        self.takes == Takes::Part || self.told == Told::Broken
+    }
+}
+
+const fn delivery(arrives: Arrives, takes: Takes, told: Told) -> Delivery {
+    Delivery {
+        arrives,
+        takes,
+        told,
+    }
+}
+
+/// What becomes of one statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    Unreachable,
+    Breaks,
+    Hangs,
+}
+
+/// What a fault does to the one request that it is drawn for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Effect {
+    Write(Write),
+    Deliver(Delivery),
+    Read(Read),
+}
+
 macro_rules! faults {
-    ($($(#[$doc:meta])* $name:ident: $odds:literal,)+) => {
+    ($($(#[$doc:meta])* $name:ident: $odds:literal $(=> $effect:expr)?,)+) => {
         /// In per mille of the times that each could happen.
         #[derive(Debug, Clone, Copy, Default)]
         pub(crate) struct Odds {
@@ -26,6 +124,8 @@ macro_rules! faults {
         }
 
         impl Odds {
+            pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),+];
+
             /// Each fault is left out of two seeds in five, and common in one: a world with few
             /// kinds of faults goes deeper into each.
             pub(crate) fn drawn(rng: &mut Rng) -> Self {
@@ -37,6 +137,19 @@ macro_rules! faults {
                     },)+
                 }
             }
+
+            pub(crate) fn without(mut self, left_out: LeftOut) -> Self {
+                $(if left_out.has(stringify!($name)) {
+                    self.$name = 0;
+                })+
+                self
+            }
+
+            /// What happens to single requests, with its odds.
+            pub(crate) fn effects(&self) -> Vec<(u64, Effect)> {
+                let all = [$($((self.$name, $effect),)?)+];
+                all.into_iter().filter(|(odds, _)| *odds > 0).collect()
+            }
         }
     };
 }
@@ -44,35 +157,61 @@ macro_rules! faults {
 faults! {
     /// Any request takes seconds, not milliseconds.
     slow_request: 10,
-    store_unreachable: 30,
-    write_request_lost: 30,
-    write_answer_lost: 40,
+    store_unreachable: 30 => Effect::Write(write(Arrives::Never, Heard::Refused)),
+    write_request_lost: 30 => Effect::Write(write(Arrives::Never, Heard::Nothing)),
+    write_answer_lost: 40 => Effect::Write(write(Arrives::Soon, Heard::Nothing)),
     /// The caller gives up, the write arrives later, perhaps after a takeover.
-    write_lands_late: 30,
+    write_lands_late: 30 => Effect::Write(write(Arrives::Late, Heard::Nothing)),
     /// No answer until the caller has gone, and the write is applied.
-    write_hangs: 20,
-    source_unreachable: 30,
-    source_breaks: 20,
-    source_hangs: 10,
+    write_hangs: 20 => Effect::Write(write(Arrives::Late, Heard::Answer)),
+    /// The library below sends it again, so that success looks like a lost race.
+    write_resent: 20 => Effect::Write(write(Arrives::Twice, Heard::Answer)),
+    /// A cache answers with what stood there before.
+    read_is_stale: 15,
+    /// The document is deleted, cut or spoiled, and put back after a while.
+    document_spoiled: 300,
+    source_unreachable: 30 => Effect::Read(Read::Unreachable),
+    source_breaks: 20 => Effect::Read(Read::Breaks),
+    source_hangs: 10 => Effect::Read(Read::Hangs),
     /// A page closes early because it filled slowly.
     source_short_page: 100,
-    sink_refuses: 80,
-    sink_asks_to_wait: 20,
-    sink_answer_lost: 50,
-    /// It fails at the batch, whatever is in it.
-    sink_breaks: 30,
-    /// It takes some events, and others not this time.
-    sink_takes_part: 60,
-    /// The same, and nobody hears of it.
-    sink_part_answer_lost: 30,
+    sink_refuses: 80 => Effect::Deliver(delivery(Arrives::Never, Takes::All, Told::Refused)),
+    sink_asks_to_wait: 20 => Effect::Deliver(delivery(Arrives::Never, Takes::All, Told::Wait)),
+    sink_answer_lost: 50 => Effect::Deliver(delivery(Arrives::Soon, Takes::All, Told::Nothing)),
     /// The attempt is reported failed and arrives later.
-    sink_lands_late: 30,
+    sink_lands_late: 30 => Effect::Deliver(delivery(Arrives::Late, Takes::All, Told::Nothing)),
+    sink_breaks: 30 => Effect::Deliver(delivery(Arrives::Never, Takes::All, Told::Broken)),
+    sink_takes_part: 60 => Effect::Deliver(delivery(Arrives::Soon, Takes::Part, Told::Answer)),
+    /// The same, and nobody hears of it.
+    sink_part_answer_lost: 30 => Effect::Deliver(delivery(Arrives::Soon, Takes::Part, Told::Nothing)),
     /// Longer than a lease, sometimes longer than the invocation may take.
     sink_slow: 60,
     tick_doubled: 150,
     tick_gap: 60,
     process_crashes: 100,
     clock_skewed: 300,
+}
+
+/// Faults that a world is made without, by their place in `Odds::NAMES`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LeftOut(u64);
+
+impl LeftOut {
+    pub(crate) const NOTHING: Self = Self(0);
+
+    pub(crate) fn with(self, name: &str) -> Option<Self> {
+        let at = Odds::NAMES.iter().position(|known| *known == name)?;
+        Some(Self(self.0 | 1 << at))
+    }
+
+    pub(crate) fn has(self, name: &str) -> bool {
+        self.with(name) == Some(self)
+    }
+
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let names = Odds::NAMES.iter().copied();
+        names.filter(move |name| self.has(name))
+    }
 }
 
 /// Bugs that are planted at the seams, to prove that the invariants find them.
@@ -118,10 +257,14 @@ pub(crate) enum Bug {
     SegmentNotKept,
     /// A write of the document leaves out that there is a new segment.
     HeadDropped,
+    /// A claim leaves the token as it was.
+    TokenNotBumped,
+    /// The store says that the marker of the birth is kept, and has not kept it.
+    MarkerNotKept,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::IfMatchIgnored,
         Self::IfNoneMatchIgnored,
         Self::UnknownTrusted,
@@ -144,6 +287,8 @@ impl Bug {
         Self::LagDropped,
         Self::SegmentNotKept,
         Self::HeadDropped,
+        Self::TokenNotBumped,
+        Self::MarkerNotKept,
     ];
 
     /// It shows only where receivers have manners of their own.

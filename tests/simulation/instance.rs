@@ -42,6 +42,10 @@ pub(crate) fn state_key() -> StoreKey {
     StoreKey::state("shop", POLLER).unwrap()
 }
 
+pub(crate) fn birth_marker() -> StoreKey {
+    StoreKey::birth_marker("shop", POLLER).unwrap()
+}
+
 /// One process after another, each killed at an instant of chance.
 pub(crate) async fn live_and_die(world: Arc<World>, number: u64) {
     for generation in 0.. {
@@ -85,9 +89,8 @@ async fn one_tick(world: Arc<World>, poller: Arc<Poller>) {
     };
     let budget = Budget::starting(poller.clock.monotonic(), Some(function_timeout));
     let Ok(report) = timeout(function_timeout, tick(&poller, budget)).await else {
-        world.note(format_args!("{} overran its time", poller.owner));
-        world.invariants().summary.overran += 1;
-        return;
+        let what = format!("the host would have killed the tick of {}", poller.owner);
+        return world.violated("I16", what);
     };
     world.note(format_args!("{}: {}", poller.owner, report.sentence()));
     let verdict = world.invariants().check_report(&report, world.plan.mode);
@@ -98,7 +101,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
     let sink = |index| {
         let sink = SimSink {
             world: world.clone(),
-            name: receivers::name(index),
+            name: receivers::name(index).to_owned(),
             index,
         };
         Outlet {
@@ -148,7 +151,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
             world: world.clone(),
         }),
         state_key: state_key(),
-        birth_marker: StoreKey::birth_marker("shop", POLLER).unwrap(),
+        birth_marker: birth_marker(),
         beside: None,
         clock: Arc::new(SkewedClock {
             world: world.clone(),

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::invariants::{Violation, violation};
 use super::manners::Manners;
 use super::table::Place;
-use super::world::Layout;
+use super::world::{Layout, MOST_SINKS};
 
 /// One version of one row.
 pub(crate) type Version = (i64, u64);
@@ -91,8 +91,9 @@ impl Event {
     }
 }
 
-pub(crate) fn name(sink: usize) -> String {
-    format!("sink-{sink}")
+pub(crate) fn name(sink: usize) -> &'static str {
+    const NAMES: [&str; MOST_SINKS] = ["sink-0", "sink-1", "sink-2"];
+    NAMES[sink]
 }
 
 impl Receiver {
@@ -159,7 +160,7 @@ impl Receivers {
         }
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = (String, &Receiver)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &Receiver)> {
         let sinks = self.sinks.iter().enumerate();
         sinks.map(|(index, sink)| (name(index), sink))
     }

@@ -11,7 +11,9 @@ pub(crate) mod manners;
 pub(crate) mod operator;
 pub(crate) mod receivers;
 pub(crate) mod sink;
+pub(crate) mod size;
 pub(crate) mod source;
+pub(crate) mod spoiler;
 pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod trace;
@@ -27,6 +29,7 @@ use tokio::time::sleep;
 use faults::{Bug, Mode};
 use instance::{LEASE, TICK};
 use invariants::{Summary, Violation};
+use size::Size;
 use trace::TraceMode;
 use world::World;
 
@@ -35,6 +38,7 @@ pub(crate) struct Plan {
     pub(crate) mode: Mode,
     pub(crate) bug: Option<Bug>,
     pub(crate) trace: TraceMode,
+    pub(crate) size: Size,
 }
 
 /// What one seed led to.
@@ -74,8 +78,11 @@ async fn chaos(world: &Arc<World>) -> JoinSet<()> {
         instances.spawn(operator::keep_moving(world.clone()));
     }
     attend(world, &mut instances);
-    sleep(Duration::from_secs(30 + world.draw(60))).await;
+    let mut spoiler = JoinSet::new();
+    spoiler.spawn(spoiler::keep_spoiling(world.clone()));
+    sleep(world.time_of_chaos()).await;
     writer.shutdown().await;
+    spoiler.shutdown().await;
     if world.plan.mode == Mode::Chaos {
         world.note(format_args!("heal: every process is gone"));
         instances.shutdown().await;

@@ -10,7 +10,7 @@ use dbtick::sink::{DeliveryFailure, FailureKind, Sink, Stance, Unaccepted, Verdi
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::faults::{Bug, MOST_LATE, MOST_NOT_BEFORE, Mode};
+use super::faults::{Arrives, Bug, MOST_LATE, MOST_NOT_BEFORE, Mode, Takes, Told};
 use super::manners::Bad;
 use super::receivers::Event;
 use super::world::World;
@@ -22,42 +22,7 @@ pub(crate) struct SimSink {
     pub(crate) index: usize,
 }
 
-/// What becomes of one attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Fine,
-    Refused,
-    AskedToWait,
-    Breaks,
-    TakesPart,
-    PartAnswerLost,
-    AnswerLost,
-    LandsLate,
-}
-
 impl SimSink {
-    fn fate(&self) -> Fate {
-        let world = &self.world;
-        let has_manners = world.layout.has_manners;
-        if world.fault(|odds| odds.sink_refuses) {
-            Fate::Refused
-        } else if world.fault(|odds| odds.sink_asks_to_wait) {
-            Fate::AskedToWait
-        } else if world.fault(|odds| odds.sink_answer_lost) {
-            Fate::AnswerLost
-        } else if world.fault(|odds| odds.sink_lands_late) {
-            Fate::LandsLate
-        } else if has_manners && world.fault(|odds| odds.sink_breaks) {
-            Fate::Breaks
-        } else if has_manners && world.fault(|odds| odds.sink_takes_part) {
-            Fate::TakesPart
-        } else if has_manners && world.fault(|odds| odds.sink_part_answer_lost) {
-            Fate::PartAnswerLost
-        } else {
-            Fate::Fine
-        }
-    }
-
     async fn work(&self) {
         let world = &self.world;
         world.travel().await;
@@ -71,8 +36,9 @@ impl SimSink {
     }
 
     /// What the receiver itself does, by its manners.
-    fn receive(&self, fence: Fence, events: &[Event], part: bool) -> Verdict {
+    fn receive(&self, fence: Fence, events: &[Event], takes: Takes) -> Verdict {
         let world = &self.world;
+        let part = takes == Takes::Part;
         let manners = world.receivers().at(self.index).manners.clone();
         if let Some(kind) = manners.mood(world.elapsed()) {
             return self.answered(kind, "it takes nothing now");
@@ -181,48 +147,48 @@ impl Sink for SimSink {
     }
 
     async fn deliver(&self, batch: &Batch) -> Verdict {
-        let (fence, events, fate) = (batch.fence, Event::all(&batch.body), self.fate());
+        let (fence, events) = (batch.fence, Event::all(&batch.body));
+        let fate = self.world.fate_of_a_delivery();
         let seen = self.world.receivers().see(&events);
         self.world.judge(seen);
         if self.world.has(Bug::SecondSinkForgotten) && self.index == 1 {
             return Verdict::Acknowledged;
         }
         let (answer, answered) = oneshot::channel();
+        let mut answer = Some(answer);
         let sink = self.clone();
         self.world.send(async move {
             sink.work().await;
             let early = sink.world.has(Bug::AcknowledgedBeforeStored);
-            let verdict = match fate {
-                Fate::Refused => sink.failed("refused", false),
-                Fate::AskedToWait => sink.failed("429", true),
-                Fate::Breaks => sink.answered(FailureKind::Broken, "500"),
-                Fate::TakesPart => sink.receive(fence, &events, true),
-                Fate::AnswerLost | Fate::PartAnswerLost => {
-                    sink.receive(fence, &events, fate == Fate::PartAnswerLost);
-                    sink.failed("the answer was lost", false)
+            if early && fate.told == Told::Answer {
+                drop(answer.take().map(|it| it.send(Verdict::Acknowledged)));
+                sink.world.travel().await;
+                if sink.world.draw(10) > 0 {
+                    sink.take(fence, &events);
                 }
-                Fate::LandsLate => {
-                    drop(answer.send(sink.failed("no answer", false)));
-                    sleep(sink.world.draw_time(MOST_LATE)).await;
-                    sink.receive(fence, &events, false);
-                    return;
-                }
-                Fate::Fine if early => {
-                    drop(answer.send(Verdict::Acknowledged));
-                    sink.world.travel().await;
-                    if sink.world.draw(10) > 0 {
-                        sink.take(fence, &events);
-                    }
-                    return;
-                }
-                Fate::Fine => sink.receive(fence, &events, false),
+                return;
+            }
+            if fate.arrives == Arrives::Late {
+                drop(answer.take());
+                sleep(sink.world.draw_time(MOST_LATE)).await;
+            }
+            let own = match fate.arrives {
+                Arrives::Never => Verdict::Acknowledged,
+                _ => sink.receive(fence, &events, fate.takes),
+            };
+            let verdict = match fate.told {
+                Told::Answer => own,
+                Told::Nothing => sink.failed("the answer was lost", false),
+                Told::Refused => sink.failed("refused", false),
+                Told::Wait => sink.failed("429", true),
+                Told::Broken => sink.answered(FailureKind::Broken, "500"),
             };
             if verdict != Verdict::Acknowledged {
                 sink.world.note(format_args!("{}: {verdict:?}", sink.name));
             }
             sink.world.travel().await;
             // Nobody listens when the sender has died or given up.
-            drop(answer.send(verdict));
+            drop(answer.map(|it| it.send(verdict)));
         });
         let verdict = answered.await.unwrap_or_else(|_| self.failed("cut", false));
         self.misunderstood(verdict)

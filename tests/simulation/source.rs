@@ -12,7 +12,7 @@ use dbtick::model::schema::Schema;
 use dbtick::source::{Description, Located, ReadPage, Source, SourceError, Types};
 use tokio::time::sleep;
 
-use super::faults::Bug;
+use super::faults::{Bug, Read};
 use super::table::{HIDDEN_FOR, Lateness, Place};
 use super::world::World;
 
@@ -142,22 +142,21 @@ impl SimSource {
     async fn trouble(&self) -> Result<(), SourceError> {
         let world = &self.world;
         world.travel().await;
-        if world.fault(|odds| odds.source_unreachable) {
-            return Err(SourceError::Unreachable {
+        match world.fate_of_a_read() {
+            None => Ok(()),
+            Some(Read::Hangs) => {
+                sleep(world.draw_time(Duration::from_secs(90))).await;
+                Ok(())
+            }
+            Some(Read::Unreachable) => Err(SourceError::Unreachable {
                 context: "simulated".to_owned(),
                 cause: None,
-            });
-        }
-        if world.fault(|odds| odds.source_breaks) {
-            return Err(SourceError::Query {
+            }),
+            Some(Read::Breaks) => Err(SourceError::Query {
                 context: "simulated".to_owned(),
                 cause: "reset in the middle of a result".into(),
-            });
+            }),
         }
-        if world.fault(|odds| odds.source_hangs) {
-            sleep(world.draw_time(Duration::from_secs(90))).await;
-        }
-        Ok(())
     }
 }
 

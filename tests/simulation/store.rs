@@ -18,8 +18,8 @@ use dbtick::store::{
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::faults::{Bug, MOST_LATE};
-use super::instance::{POLLER, key_columns, state_key};
+use super::faults::{Arrives, Bug, Heard, MOST_LATE, Write};
+use super::instance::{POLLER, birth_marker, key_columns, state_key};
 use super::table::Place;
 use super::world::World;
 
@@ -27,6 +27,10 @@ use super::world::World;
 pub(crate) struct Documents {
     writes: u64,
     bodies: BTreeMap<StoreKey, Stored>,
+    /// What stood there before, which a cache may still have.
+    stale: BTreeMap<StoreKey, Stored>,
+    /// The state document as it was before somebody spoiled it.
+    whole: Option<Stored>,
     objects: BTreeMap<StoreKey, Bytes>,
 }
 
@@ -46,8 +50,49 @@ impl Documents {
         self.objects.get(&key).cloned()
     }
 
+    /// The last one that dbtick has written, spoiled or not.
     pub(crate) fn state(&self) -> Option<Arc<StateDocument>> {
-        self.bodies.get(&state_key())?.document.clone()
+        let stands = || self.bodies.get(&state_key());
+        self.whole.as_ref().or_else(stands)?.document.clone()
+    }
+
+    /// Whether the poller is known to have begun.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.bodies.contains_key(&birth_marker())
+    }
+
+    /// By somebody else than dbtick; `None` deletes it.
+    pub(crate) fn spoil(&mut self, now: Timestamp, spoiled: impl FnOnce(&[u8]) -> Option<Vec<u8>>) {
+        let Some(stands) = self.bodies.remove(&state_key()) else {
+            return;
+        };
+        if let Some(body) = spoiled(&stands.body) {
+            let stored = Stored {
+                tag: self.next_tag(),
+                body: body.into(),
+                written: now,
+                document: None,
+            };
+            self.bodies.insert(state_key(), stored);
+        }
+        self.whole = Some(stands);
+    }
+
+    /// The very bytes, by somebody who has kept them.
+    pub(crate) fn put_back(&mut self, now: Timestamp) {
+        if let Some(whole) = self.whole.take() {
+            let stored = Stored {
+                tag: self.next_tag(),
+                written: now,
+                ..whole
+            };
+            self.bodies.insert(state_key(), stored);
+        }
+    }
+
+    fn next_tag(&mut self) -> Tag {
+        self.writes += 1;
+        Tag::new(self.writes.to_string())
     }
 }
 
@@ -61,35 +106,7 @@ pub(crate) struct SimStore {
     pub(crate) world: Arc<World>,
 }
 
-/// What the network makes of one write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Fine,
-    Unreachable,
-    RequestLost,
-    AnswerLost,
-    LandsLate,
-    Hangs,
-}
-
 impl SimStore {
-    fn fate(&self) -> Fate {
-        let world = &self.world;
-        if world.fault(|odds| odds.store_unreachable) {
-            Fate::Unreachable
-        } else if world.fault(|odds| odds.write_request_lost) {
-            Fate::RequestLost
-        } else if world.fault(|odds| odds.write_answer_lost) {
-            Fate::AnswerLost
-        } else if world.fault(|odds| odds.write_lands_late) {
-            Fate::LandsLate
-        } else if world.fault(|odds| odds.write_hangs) {
-            Fate::Hangs
-        } else {
-            Fate::Fine
-        }
-    }
-
     async fn write(
         &self,
         key: &StoreKey,
@@ -100,51 +117,49 @@ impl SimStore {
         // A first document that was believed and never was is missed later, by its birth marker.
         let trusted = tag.is_some() && self.world.has(Bug::UnknownTrusted);
         let believed = trusted.then(|| Swap::Won(Tag::new("believed")));
-        self.send(believed, move || store.apply(&key, tag.as_ref(), body))
-            .await
+        self.send(believed, move || {
+            store.apply(&key, tag.as_ref(), body.clone())
+        })
+        .await
     }
 
     /// `believed` is the answer to a request that was lost; only a planted bug has one.
     async fn send<T: Send + 'static>(
         &self,
         believed: Option<T>,
-        apply: impl FnOnce() -> T + Send + 'static,
+        apply: impl Fn() -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        let fate = self.fate();
-        if fate == Fate::Unreachable {
+        let Write { arrives, heard } = self.world.fate_of_a_write();
+        if heard == Heard::Refused {
             self.world.travel().await;
             return Err(unreachable());
         }
         let (answer, answered) = oneshot::channel();
+        let mut answer = Some(answer);
         let world = self.world.clone();
         self.world.send(async move {
             world.travel().await;
-            match fate {
-                Fate::RequestLost => {
-                    if let Some(believed) = believed {
-                        drop(answer.send(believed));
-                    }
+            if heard == Heard::Nothing && arrives == Arrives::Late {
+                answer = None;
+            }
+            let done = match arrives {
+                Arrives::Never => believed,
+                Arrives::Soon => Some(apply()),
+                Arrives::Late => {
+                    sleep(world.draw_time(MOST_LATE)).await;
+                    Some(apply())
                 }
-                Fate::Unreachable => {}
-                Fate::AnswerLost => {
+                Arrives::Twice => {
                     apply();
                     world.travel().await;
+                    Some(apply())
                 }
-                Fate::LandsLate => {
-                    drop(answer);
-                    sleep(world.draw_time(MOST_LATE)).await;
-                    apply();
-                }
-                Fate::Hangs => {
-                    sleep(world.draw_time(MOST_LATE)).await;
-                    drop(answer.send(apply()));
-                }
-                Fate::Fine => {
-                    let done = apply();
-                    world.travel().await;
-                    // Nobody listens when the sender has died.
-                    drop(answer.send(done));
-                }
+            };
+            world.travel().await;
+            let told = heard == Heard::Answer || arrives == Arrives::Never;
+            if let (Some(answer), Some(done), true) = (answer, done, told) {
+                // Nobody listens when the sender has died.
+                drop(answer.send(done));
             }
         });
         answered.await.map_err(|lost| StoreError::Unknown {
@@ -169,21 +184,24 @@ impl SimStore {
             world.note(format_args!("store {key}: lost"));
             return Swap::Lost;
         }
-        documents.writes += 1;
+        if *key == birth_marker() && world.has(Bug::MarkerNotKept) {
+            return Swap::Won(documents.next_tag());
+        }
+        if *key == state_key() && documents.whole.is_some() {
+            drop(documents);
+            let what = "a document that is spoiled or gone is written over";
+            world.violated("I14", what.to_owned());
+            return Swap::Lost;
+        }
         let tag = match world.has(Bug::TagsReused) {
             true => Tag::new(body.len().to_string()),
-            false => Tag::new(documents.writes.to_string()),
+            false => documents.next_tag(),
         };
         let mut after = (*key == state_key()).then(|| parse(&body));
         let was = before.as_ref().and_then(|before| before.document.as_ref());
-        if let (true, Some(was), Some(after)) = (world.has(Bug::LagDropped), was, &mut after) {
-            let forgetful = without_lag(was, after);
-            body = Bytes::from(forgetful.to_bytes());
-            *after = Arc::new(forgetful);
-        }
-        if let (true, Some(was), Some(after)) = (world.has(Bug::HeadDropped), was, &mut after) {
-            let mut forgetful = (**after).clone();
-            forgetful.ledger.clone_from(&was.ledger);
+        if let (Some(was), Some(after)) = (was, &mut after)
+            && let Some(forgetful) = world.plan.bug.and_then(|bug| forgetful(bug, was, after))
+        {
             body = Bytes::from(forgetful.to_bytes());
             *after = Arc::new(forgetful);
         }
@@ -194,8 +212,12 @@ impl SimStore {
             document: after.clone(),
         };
         documents.bodies.insert(key.clone(), stored);
+        if let Some(before) = &before {
+            documents.stale.insert(key.clone(), before.clone());
+        }
         drop(documents);
         if let Some(after) = after {
+            let written = before.as_ref().map(|before| before.written);
             let before = before.and_then(|before| before.document);
             world.note(format_args!(
                 "store: {} -> {:?} {}",
@@ -203,21 +225,28 @@ impl SimStore {
                 after.holder,
                 Describe(&after)
             ));
-            world.check_write(before.as_deref(), &after);
+            world.check_write(before.as_deref(), written, &after);
         }
         Swap::Won(tag)
     }
 }
 
-/// Planted: who was behind before this write is not any more.
-fn without_lag(was: &StateDocument, after: &StateDocument) -> StateDocument {
+/// What is written when something is forgotten on purpose.
+fn forgetful(bug: Bug, was: &StateDocument, after: &StateDocument) -> Option<StateDocument> {
     let mut after = after.clone();
-    for (name, sink) in &mut after.sinks {
-        if was.sink(name).lag.is_some() {
-            sink.lag = None;
+    match bug {
+        Bug::LagDropped => {
+            for (name, sink) in &mut after.sinks {
+                if was.sink(name).lag.is_some() {
+                    sink.lag = None;
+                }
+            }
         }
+        Bug::HeadDropped => after.ledger.clone_from(&was.ledger),
+        Bug::TokenNotBumped => after.lease.token = was.lease.token,
+        _ => return None,
     }
-    after
+    Some(after)
 }
 
 struct Describe<'a>(&'a StateDocument);
@@ -263,7 +292,10 @@ impl StateStore for SimStore {
         if world.fault(|odds| odds.store_unreachable) {
             return Err(unreachable());
         }
-        let found = world.documents().bodies.get(key).cloned();
+        let mut found = world.documents().bodies.get(key).cloned();
+        if world.fault(|odds| odds.read_is_stale) {
+            found = world.documents().stale.get(key).cloned().or(found);
+        }
         // As in an HTTP answer: whole seconds, both from one clock.
         let now = world.now().trunc_subsecs(0);
         world.travel().await;
@@ -301,7 +333,8 @@ impl StateStore for SimStore {
 impl ObjectStore for SimStore {
     async fn put(&self, key: &StoreKey, body: Bytes) -> Result<Put, StoreError> {
         let (store, key) = (self.clone(), key.clone());
-        self.send(None, move || store.keep(key, body)).await
+        self.send(None, move || store.keep(key.clone(), body.clone()))
+            .await
     }
 
     async fn get(&self, key: &StoreKey) -> Result<Option<Bytes>, StoreError> {

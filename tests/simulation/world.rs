@@ -4,7 +4,7 @@
 use std::fmt;
 use std::future::Future;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Memory};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering as Memory};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::state::{StateDocument, Status};
 use tokio::time::{Instant, sleep};
 
-use super::faults::{Bug, Mode, Odds};
-use super::invariants::{End, Invariants, Violation};
+use super::faults::{Bug, Delivery, Effect, Mode, Odds, Read, Write};
+use super::invariants::{Accepted, End, Invariants, Violation};
 use super::manners::Manners;
 use super::receivers::Receivers;
 use super::store::Documents;
@@ -32,10 +32,13 @@ pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) layout: Layout,
     odds: Odds,
+    /// Of these odds, what happens to single requests.
+    effects: Vec<(u64, Effect)>,
     rng: Mutex<Rng>,
     started: Instant,
     healed: AtomicBool,
     in_flight: AtomicUsize,
+    writes: AtomicU64,
     trace: Mutex<Trace>,
     table: Mutex<Table>,
     receivers: Mutex<Receivers>,
@@ -93,7 +96,7 @@ impl Layout {
             _ => Lateness::Window,
         };
         Self {
-            instances: 2 + rng.below(2),
+            instances: plan.size.instances.unwrap_or(2 + rng.below(2)),
             sinks,
             has_manners,
             optional,
@@ -184,7 +187,7 @@ impl World {
             .map(|sink| Manners::drawn(&mut rng, plan, layout, sink))
             .collect();
         let odds = match plan.mode {
-            Mode::Chaos => Odds::drawn(&mut rng),
+            Mode::Chaos => Odds::drawn(&mut rng).without(plan.size.left_out),
             Mode::Calm => Odds {
                 tick_doubled: 200,
                 tick_gap: 50,
@@ -195,10 +198,12 @@ impl World {
             plan,
             layout,
             odds,
+            effects: odds.effects(),
             rng: Mutex::new(rng),
             started: virtual_now(),
             healed: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
+            writes: AtomicU64::new(0),
             trace: Mutex::new(Trace::new(plan.trace)),
             table: Mutex::default(),
             receivers: Mutex::new(Receivers::new(layout, manners)),
@@ -237,6 +242,39 @@ impl World {
         odds > 0 && !self.healed.load(Memory::Relaxed) && self.draw(1000) < odds
     }
 
+    /// The first effect that is drawn.
+    fn fate<T>(&self, wanted: impl Fn(Effect) -> Option<T>) -> Option<T> {
+        let of_this_kind = self.effects.iter();
+        let mut of_this_kind =
+            of_this_kind.filter_map(|(odds, effect)| Some((*odds, wanted(*effect)?)));
+        let drawn = of_this_kind.find(|(odds, _)| self.fault(|_| *odds));
+        drawn.map(|(_, fate)| fate)
+    }
+
+    pub(crate) fn fate_of_a_write(&self) -> Write {
+        let fate = self.fate(|effect| match effect {
+            Effect::Write(write) => Some(write),
+            _ => None,
+        });
+        fate.unwrap_or(Write::FINE)
+    }
+
+    pub(crate) fn fate_of_a_delivery(&self) -> Delivery {
+        let manners = self.layout.has_manners;
+        let fate = self.fate(|effect| match effect {
+            Effect::Deliver(fate) => Some(fate).filter(|fate| manners || !fate.is_a_manner()),
+            _ => None,
+        });
+        fate.unwrap_or(Delivery::FINE)
+    }
+
+    pub(crate) fn fate_of_a_read(&self) -> Option<Read> {
+        self.fate(|effect| match effect {
+            Effect::Read(fate) => Some(fate),
+            _ => None,
+        })
+    }
+
     // ---- time
 
     pub(crate) fn elapsed(&self) -> Duration {
@@ -257,6 +295,23 @@ impl World {
             Duration::from_millis(20)
         };
         sleep(self.draw_time(most)).await;
+    }
+
+    /// As long as everything goes wrong. Short worlds are cheap, and most of what goes wrong does so in
+    /// a few ticks; a planted bug gets the time to show.
+    pub(crate) fn time_of_chaos(&self) -> Duration {
+        let drawn = match self.draw(4) {
+            0 | 1 if self.plan.bug.is_none() => 6 + self.draw(14),
+            2 if self.plan.bug.is_none() => 20 + self.draw(20),
+            _ => 30 + self.draw(60),
+        };
+        Duration::from_secs(self.plan.size.seconds.unwrap_or(drawn))
+    }
+
+    /// Whether one more transaction may write.
+    pub(crate) fn may_write(&self) -> bool {
+        let before = self.writes.fetch_add(1, Memory::Relaxed);
+        self.plan.size.writes.is_none_or(|most| before < most)
     }
 
     /// Goes on when the process that sent it is dead, as a network does.
@@ -357,22 +412,27 @@ impl World {
     }
 
     /// The one linearization point: a write of the state document was accepted.
-    pub(crate) fn check_write(&self, before: Option<&StateDocument>, after: &StateDocument) {
+    pub(crate) fn check_write(
+        &self,
+        before: Option<&StateDocument>,
+        written: Option<Timestamp>,
+        after: &StateDocument,
+    ) {
         let segment = after.ledger.as_ref().map(|ledger| {
             let body = self.documents().segment(&ledger.head);
             (ledger.head.clone(), body)
         });
-        let verdict = self.invariants().check_write(
+        let verdict = self.invariants().check_write(&Accepted {
             before,
+            written,
             after,
-            self.layout,
-            &self.table(),
-            &self.receivers(),
-        );
-        let verdict = verdict.and_then(|()| {
-            let mut invariants = self.invariants();
-            invariants.read_ledger(segment, after, self.layout, &self.receivers())?;
-            invariants.check_ledger(after, self.layout, &self.table(), &self.receivers())
+            now: self.now(),
+            store_tells_time: self.layout.store_tells_time && !self.has(Bug::LeaseExpiryIgnored),
+            marked: self.documents().is_marked(),
+            segment,
+            layout: self.layout,
+            table: &self.table(),
+            receivers: &self.receivers(),
         });
         self.judge(verdict);
     }

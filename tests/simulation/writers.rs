@@ -29,6 +29,9 @@ pub(crate) async fn keep_writing(world: Arc<World>) {
 async fn write_in_order(world: Arc<World>) {
     loop {
         sleep(world.draw_time(Duration::from_secs(6))).await;
+        if !world.may_write() {
+            return;
+        }
         let mut table = world.table();
         let cursor = table.last_drawn() + 1;
         for _ in 0..=world.draw(6) {
@@ -56,6 +59,9 @@ pub(crate) async fn keep_good_rows_coming(world: Arc<World>) {
 async fn transact(world: Arc<World>, writer: u64) {
     loop {
         sleep(world.draw_time(Duration::from_secs(8))).await;
+        if !world.may_write() {
+            return;
+        }
         one_transaction(&world, writer).await;
     }
 }

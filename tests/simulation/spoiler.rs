@@ -1,0 +1,66 @@
+//! Somebody deletes, cuts or spoils the state document, notices it, and puts back what was there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::faults::MOST_LATE;
+use super::world::World;
+
+pub(crate) async fn keep_spoiling(world: Arc<World>) {
+    loop {
+        sleep(world.draw_time(Duration::from_secs(20))).await;
+        if world.fault(|odds| odds.document_spoiled) {
+            let spoiled = Spoiled::now(&world);
+            sleep(world.draw_time(Duration::from_secs(12))).await;
+            drop(spoiled);
+        }
+    }
+}
+
+/// Until it is dropped.
+struct Spoiled<'a>(&'a World);
+
+impl<'a> Spoiled<'a> {
+    fn now(world: &'a World) -> Self {
+        let (kind, chance) = (world.draw(5), world.draw(u64::MAX));
+        // A first document that is still on its way would come to life after the deletion, and before
+        // there is a marker a poller simply begins.
+        let settled = world.elapsed() > MOST_LATE + Duration::from_secs(15);
+        let settled = settled && world.documents().is_marked();
+        world.note(format_args!("the document is spoiled: {kind}"));
+        world.invariants().summary.spoiled += 1;
+        let now = world.now();
+        world.documents().spoil(now, |body| {
+            let at = usize::try_from(chance).unwrap() % body.len();
+            match kind {
+                0 if settled => None,
+                1 => Some(Vec::new()),
+                2 => Some(body[..at].to_vec()),
+                3 => Some(newer(body)),
+                _ => {
+                    let mut flipped = body.to_vec();
+                    flipped[at] ^= 1;
+                    Some(flipped)
+                }
+            }
+        });
+        Self(world)
+    }
+}
+
+fn newer(body: &[u8]) -> Vec<u8> {
+    let body = std::str::from_utf8(body).unwrap();
+    let newer = body.replacen("\"version\": 1", "\"version\": 2", 1);
+    assert_ne!(newer, body);
+    newer.into_bytes()
+}
+
+impl Drop for Spoiled<'_> {
+    fn drop(&mut self) {
+        self.0.note(format_args!("the document is put back"));
+        let now = self.0.now();
+        self.0.documents().put_back(now);
+    }
+}
