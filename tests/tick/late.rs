@@ -248,7 +248,11 @@ async fn in_strict_order_nothing_goes_out_that_a_row_could_come_before() {
     world.insert([1, 2, 4]);
     world.sees(sight(5, &["3/17"]));
     let report = world.tick().await;
-    assert_eq!((report.late.waiting_rows, report.tally.writes), (2, 1));
+    let marker = 1;
+    assert_eq!(
+        (report.late.waiting_rows, report.tally.writes),
+        (2, 1 + marker)
+    );
     for _ in 0..2 {
         assert_eq!(world.tick().await.tally.writes, 0);
     }
