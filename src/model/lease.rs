@@ -1,6 +1,8 @@
 //! The lease: economy, not safety. What keeps rows safe is the compare-and-swap and the fencing
 //! token; the lease only keeps two instances from doing the same work.
 
+pub mod answers;
+
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -107,6 +109,13 @@ impl Held {
             None => evidence.local_now >= self.expires_at + margin,
         }
     }
+}
+
+/// For how long a holder trusts its lease, counted from before its last good write was sent. Nobody takes
+/// it for two margins more.
+#[must_use]
+pub fn trusted_for(ttl: Duration, margin: Duration) -> Duration {
+    ttl.saturating_sub(margin)
 }
 
 /// Durations from configuration are bounded, so this never saturates in practice.

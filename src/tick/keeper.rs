@@ -23,7 +23,8 @@ use super::report::TickError;
 use super::{Poller, fingerprint_changed, sinks_changed};
 use crate::model::counters::Writes;
 use crate::model::late::Late;
-use crate::model::lease::{AgeEvidence, StoreClock, WriteMark};
+use crate::model::lease::answers::{Doubt, Found, Rival, Verdict, judge};
+use crate::model::lease::{AgeEvidence, StoreClock, WriteMark, trusted_for};
 use crate::model::state::{CursorMark, StateDocument, Status};
 use crate::model::transitions::{Action, Applied, Claim, Refusal, Settlement, Step, apply};
 use crate::store::{StoreError, Swap, Tag};
@@ -64,15 +65,6 @@ pub(super) struct Keeper<'a> {
     writes: u64,
     /// Not written down yet.
     untold: Writes,
-}
-
-/// What to do when the document was changed by somebody else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rival {
-    /// What was read for this tick may be out of date: let it go.
-    Yield,
-    /// Derive the change again from what stands there now.
-    Outlast,
 }
 
 pub(super) async fn claim(poller: &Poller, standing: Standing) -> Result<Claimed<'_>, TickError> {
@@ -303,14 +295,10 @@ impl<'a> Keeper<'a> {
                     if races == MOST_RACES {
                         return Err(TickError::Contended { tries: races });
                     }
-                    self.settle(rival).await?
+                    self.look_for_it(None, rival).await?
                 }
                 Err(error @ StoreError::Unknown { .. }) => {
-                    let before = self.standing.tag.clone();
-                    let trouble = self.settle(rival).await?;
-                    // Nothing has happened, and nobody was faster: a store that takes no writes.
-                    let untouched = self.standing.tag == before;
-                    trouble.or_else(|| untouched.then_some(error))
+                    self.look_for_it(Some(error), rival).await?
                 }
                 Err(error) => Some(error),
             };
@@ -334,16 +322,40 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Finds out what became of a write. A store that cannot be read now is a trouble, not an end.
-    async fn settle(&mut self, rival: Rival) -> Result<Option<StoreError>, TickError> {
-        let before = self.standing.tag.clone();
-        match self.read_again().await {
-            Ok(()) if rival == Rival::Yield && self.standing.tag != before && !self.is_mine() => {
-                Err(self.overtaken())
-            }
-            Ok(()) => Ok(None),
-            Err(TickError::Store(error)) => Ok(Some(error)),
-            Err(error) => Err(error),
+    /// Finds out what became of a write. A store that cannot be read now, or that takes no writes, is a
+    /// trouble, not an end.
+    async fn look_for_it(
+        &mut self,
+        unanswered: Option<StoreError>,
+        rival: Rival,
+    ) -> Result<Option<StoreError>, TickError> {
+        let read = match load_document(self.poller).await {
+            Ok(read) => read,
+            Err(TickError::Store(error)) => return Ok(Some(error)),
+            Err(error) => return Err(error),
+        };
+        let doubt = match unanswered {
+            Some(_) => Doubt::Unanswered,
+            None => Doubt::Lost,
+        };
+        let before = self.standing.tag.as_ref();
+        let found = match &read {
+            None => Found::Nothing,
+            Some(standing) if standing.tag.as_ref() == before => Found::Same,
+            Some(standing) => Found::Other(&standing.document),
+        };
+        let verdict = judge(doubt, rival, &self.mark.nonce, before.is_some(), found);
+        if let Some(standing) = read {
+            self.standing = standing;
+        }
+        match verdict {
+            Verdict::Derive => Ok(None),
+            Verdict::Repeat => Ok(unanswered),
+            Verdict::Overtaken => Err(self.overtaken()),
+            Verdict::Gone => Err(TickError::DocumentGone {
+                key: self.poller.state_key.to_string(),
+                poller: self.poller.name.clone(),
+            }),
         }
     }
 
@@ -355,26 +367,6 @@ impl<'a> Keeper<'a> {
             self.untold.failed += 1;
         }
         swapped
-    }
-
-    async fn read_again(&mut self) -> Result<(), TickError> {
-        match load_document(self.poller).await? {
-            Some(standing) => {
-                self.standing = standing;
-                Ok(())
-            }
-            // A first document that has not arrived is tried again; any other is gone for good.
-            None if self.standing.tag.is_none() => Ok(()),
-            None => Err(TickError::DocumentGone {
-                key: self.poller.state_key.to_string(),
-                poller: self.poller.name.clone(),
-            }),
-        }
-    }
-
-    fn is_mine(&self) -> bool {
-        let holder = self.standing.document.holder.as_ref();
-        holder.is_some_and(|mark| mark.nonce == self.mark.nonce)
     }
 
     fn overtaken(&self) -> TickError {
@@ -405,7 +397,7 @@ impl<'a> Keeper<'a> {
     /// The lease counts from before the request was sent: the store may have applied it at once.
     fn renewed_at(&mut self, sent: Instant) {
         let lease = &self.poller.lease;
-        self.deadline = sent + lease.ttl - lease.margin;
+        self.deadline = sent + trusted_for(lease.ttl, lease.margin);
         self.next_heartbeat = sent + lease.heartbeat;
     }
 }
