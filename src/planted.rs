@@ -47,9 +47,9 @@ impl Plan {
     #[must_use]
     pub fn of_process() -> Arc<Self> {
         let settings = Settings::process();
-        let bug = settings.filled(BUG).map(|name| {
-            Bug::named(name).unwrap_or_else(|| panic!("{BUG}: no such bug: {name}"))
-        });
+        let bug = settings
+            .filled(BUG)
+            .map(|name| Bug::named(name).unwrap_or_else(|| panic!("{BUG}: no such bug: {name}")));
         let crash = settings.filled(CRASH_AT).map(|written| {
             Crash::parse(written).unwrap_or_else(|| panic!("{CRASH_AT}: no such point: {written}"))
         });
