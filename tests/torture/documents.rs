@@ -16,8 +16,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::proxy::Watcher;
+use super::receiver::by_name;
 use super::support::wire::Message;
-use super::tables::Table;
+use super::tables::Poller;
 
 /// What is kept of a version.
 #[derive(Debug, Clone)]
@@ -50,14 +51,20 @@ pub(crate) struct Standing {
     pub(crate) behind: bool,
 }
 
+impl Standing {
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.held && !self.paused && !self.behind && self.failure.is_none()
+    }
+}
+
 pub(crate) struct Documents {
-    tables: BTreeMap<&'static str, Arc<Table>>,
+    pollers: BTreeMap<String, Arc<Poller>>,
     /// By poller, as they were answered.
-    versions: Mutex<BTreeMap<&'static str, Vec<Version>>>,
+    versions: Mutex<BTreeMap<String, Vec<Version>>>,
     /// By event id, when a row was set aside.
     kept: Mutex<BTreeMap<String, Instant>>,
     /// What cannot be a version at all.
-    illegal: Mutex<Vec<(&'static str, String)>>,
+    illegal: Mutex<Vec<(String, String)>>,
     /// Counts versions.
     pub(crate) changed: watch::Sender<u64>,
     file: Mutex<File>,
@@ -65,12 +72,9 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    pub(crate) fn new(directory: &Path, tables: &[Arc<Table>], started: Instant) -> Arc<Self> {
+    pub(crate) fn new(directory: &Path, pollers: &[Arc<Poller>], started: Instant) -> Arc<Self> {
         Arc::new(Self {
-            tables: tables
-                .iter()
-                .map(|table| (table.name, Arc::clone(table)))
-                .collect(),
+            pollers: by_name(pollers),
             versions: Mutex::default(),
             kept: Mutex::default(),
             illegal: Mutex::default(),
@@ -126,10 +130,10 @@ impl Documents {
     }
 
     /// In the order in which they replaced each other, and what is wrong with them.
-    pub(crate) fn chain(&self, poller: &'static str) -> (Vec<Version>, Vec<String>) {
+    pub(crate) fn chain(&self, poller: &str) -> (Vec<Version>, Vec<String>) {
         let mut wrong: Vec<String> = Vec::new();
         for (of, what) in self.illegal.lock().unwrap().iter() {
-            if *of == poller {
+            if of == poller {
                 wrong.push(what.clone());
             }
         }
@@ -163,7 +167,7 @@ impl Documents {
         (chain, wrong)
     }
 
-    fn note(&self, poller: &'static str, version: Version) {
+    fn note(&self, poller: &str, version: Version) {
         let position = version.position.as_ref().map(ToString::to_string);
         let mark = version.holder.as_ref();
         let line = json!({
@@ -179,7 +183,7 @@ impl Documents {
         self.versions
             .lock()
             .unwrap()
-            .entry(poller)
+            .entry(poller.to_owned())
             .or_default()
             .push(version);
         self.changed.send_modify(|count| *count += 1);
@@ -212,7 +216,7 @@ fn successor(last: &Version, next: &Version) -> Vec<String> {
         (Some((_, old)), Some((_, new))) if next.token == last.token && new < old => {
             say("a write of a holder came after a later one".to_owned());
         }
-        (Some(_), None) => say("nobody knows who wrote last".to_owned()),
+        (Some(_), None) if !ordered => say("nobody knows who wrote last".to_owned()),
         _ => {}
     }
     if next.batches < last.batches {
@@ -270,20 +274,21 @@ impl Watcher for Documents {
         else {
             return;
         };
-        let Some((poller, table)) = self.tables.get_key_value(name) else {
+        let Some(poller) = self.pollers.get(name) else {
             return;
         };
         let before = request.header("if-match");
         if before.is_none() && request.header("if-none-match").is_none() {
             let what = "a write without a condition".to_owned();
-            self.illegal.lock().unwrap().push((poller, what));
+            self.illegal.lock().unwrap().push((name.to_owned(), what));
         }
         let body = &request.bytes[request.head..];
-        let document = match StateDocument::from_bytes(body, poller, &table.key_columns()) {
+        let key = [poller.table.key_column().to_owned()];
+        let document = match StateDocument::from_bytes(body, name, &key) {
             Ok(document) => document,
             Err(error) => {
                 let what = format!("a document that nobody can read: {error}");
-                return self.illegal.lock().unwrap().push((poller, what));
+                return self.illegal.lock().unwrap().push((name.to_owned(), what));
             }
         };
         let failure = document.failures().next();
@@ -315,6 +320,6 @@ impl Watcher for Documents {
             remembered: document.delivered.len(),
             standing,
         };
-        self.note(poller, version);
+        self.note(name, version);
     }
 }

@@ -16,9 +16,9 @@ const KILLS_PER_POINT: usize = 10;
 const KILLS_PER_ZOMBIE: usize = 15;
 const KILLS_PER_OUTAGE: usize = 20;
 /// Longer than ttl and margin: somebody else has taken the lease by then.
-const ASLEEP_MS: Range<u64> = 6_500..9_000;
+const ASLEEP_MS: Range<u64> = 7_500..9_500;
 /// Who waits for a moment that does not come is killed anyway.
-pub(crate) const MOST_AIMING: Duration = Duration::from_secs(4);
+pub(crate) const MOST_AIMING: Duration = Duration::from_millis(1_500);
 /// A point may be rare: a lease that is renewed needs a slow receiver first.
 pub(crate) const MOST_WAITING_FOR_A_POINT: Duration = Duration::from_secs(8);
 
@@ -121,27 +121,30 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn drawn(dice: &mut Dice, kills: usize, databases: usize) -> Self {
-        let mut points = Vec::new();
-        let lives = (1..=kills).map(|number| Life {
-            asleep: (number % KILLS_PER_ZOMBIE == KILLS_PER_ZOMBIE / 2)
-                .then(|| between(dice, ASLEEP_MS)),
-            end: match number % KILLS_PER_POINT {
-                0 => at_a_point(dice, &mut points),
+        let mut points = Points::default();
+        let mut lives = VecDeque::new();
+        let mut outages = Vec::new();
+        for number in 1..=kills {
+            let end = match number {
+                // A poller is born once.
+                1 | 2 => points.birth(dice),
+                _ if number % KILLS_PER_POINT == 0 => points.next(dice),
                 _ => End::Killed(aim(dice)),
-            },
-        });
-        let lives = lives.collect();
-        let outages = (1..=kills / KILLS_PER_OUTAGE).map(|number| {
-            let outage = match dice.below(4) {
-                0 => Outage::Clean,
-                1 => Outage::Session,
-                _ => Outage::Crash,
             };
-            let after = number * KILLS_PER_OUTAGE - dice.below(KILLS_PER_OUTAGE as u64) as usize;
-            (after, number % databases, outage)
-        });
-        let mut outages: Vec<_> = outages.collect();
-        outages.sort_by_key(|(after, ..)| *after);
+            let is_zombie = number % KILLS_PER_ZOMBIE == KILLS_PER_ZOMBIE / 2;
+            let asleep = is_zombie.then(|| between(dice, ASLEEP_MS));
+            // Only after a restart has a poller a reason to go back.
+            let goes_back = matches!(end, End::At { point, .. } if point.starts_with("rewind"));
+            if goes_back || number % KILLS_PER_OUTAGE == KILLS_PER_OUTAGE / 2 {
+                let outage = match dice.below(4) {
+                    0 => Outage::Clean,
+                    1 => Outage::Session,
+                    _ => Outage::Crash,
+                };
+                outages.push((number - 1, outages.len() % databases, outage));
+            }
+            lives.push_back(Life { asleep, end });
+        }
         Self {
             lives,
             outages: outages.into(),
@@ -151,24 +154,43 @@ impl Plan {
 
 fn aim(dice: &mut Dice) -> Aim {
     match dice.below(10) {
-        0..3 => Aim::Whenever(between(dice, 50..2_500)),
-        3..6 => Aim::Holding(between(dice, 0..120)),
+        0..4 => Aim::Whenever(between(dice, 50..2_500)),
+        4..7 => Aim::Holding(between(dice, 0..120)),
         _ => Aim::Delivering(between(dice, 0..40)),
     }
 }
 
 /// Each of them in turn, in an order of their own each time.
-fn at_a_point(dice: &mut Dice, left: &mut Vec<&'static str>) -> End {
-    if left.is_empty() {
-        *left = POINTS.to_vec();
-        for at in (1..left.len()).rev() {
-            left.swap(at, dice.below(at as u64 + 1) as usize);
+#[derive(Debug, Default)]
+struct Points(Vec<&'static str>);
+
+impl Points {
+    fn birth(&mut self, dice: &mut Dice) -> End {
+        let births: Vec<_> = POINTS.iter().filter(|point| is_birth(point)).collect();
+        End::At {
+            point: births[dice.below(births.len() as u64) as usize],
+            nth: 1,
         }
     }
-    End::At {
-        point: left.pop().unwrap(),
-        nth: 1 + dice.below(4),
+
+    fn next(&mut self, dice: &mut Dice) -> End {
+        let Self(left) = self;
+        if left.is_empty() {
+            left.extend(POINTS.iter().filter(|point| !is_birth(point)));
+            for at in (1..left.len()).rev() {
+                left.swap(at, dice.below(at as u64 + 1) as usize);
+            }
+        }
+        let point = left.pop().unwrap();
+        let step = point.split('.').next().unwrap();
+        let is_frequent = ["load", "look", "read", "claim", "deliver", "commit"].contains(&step);
+        let nth = if is_frequent { 1 + dice.below(5) } else { 1 };
+        End::At { point, nth }
     }
+}
+
+fn is_birth(point: &str) -> bool {
+    point.starts_with("birth")
 }
 
 pub(crate) fn between(dice: &mut Dice, milliseconds: Range<u64>) -> Duration {

@@ -64,7 +64,7 @@ impl Slot {
     }
 
     /// Nobody does it any harm.
-    pub(crate) async fn live(&mut self, world: &Arc<World>, ended: Arc<AtomicBool>) {
+    pub(crate) async fn live(&mut self, world: &Arc<World>, ended: &AtomicBool) {
         let mut process = self.start(world, None);
         while !ended.load(Ordering::Relaxed) {
             if let Ok(Some(status)) = process.child.try_wait() {

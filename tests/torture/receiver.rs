@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::tables::{HOOK, Table};
+use super::tables::{HOOK, Manners, Poller};
 
 /// A line of `received.jsonl`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub(crate) struct Arrival {
 pub(crate) struct Receiver {
     pub(crate) port: u16,
     pub(crate) arrivals: watch::Sender<Arrival>,
-    tables: BTreeMap<&'static str, Arc<Table>>,
+    pollers: BTreeMap<String, Arc<Poller>>,
     file: Mutex<File>,
     path: PathBuf,
     started: Instant,
@@ -68,7 +68,7 @@ struct Seen {
 impl Receiver {
     pub(crate) async fn start(
         directory: &Path,
-        tables: &[Arc<Table>],
+        pollers: &[Arc<Poller>],
         started: Instant,
     ) -> Arc<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -76,10 +76,7 @@ impl Receiver {
         let receiver = Arc::new(Self {
             port: listener.local_addr().unwrap().port(),
             arrivals: watch::Sender::default(),
-            tables: tables
-                .iter()
-                .map(|table| (table.name, Arc::clone(table)))
-                .collect(),
+            pollers: by_name(pollers),
             file: Mutex::new(File::create(&path).unwrap()),
             path,
             started,
@@ -114,12 +111,12 @@ impl Receiver {
     }
 
     fn judge(&self, poller: &str, sink: &str, batch: &Value) -> Delivery {
-        let table = &self.tables[poller];
+        let manners = self.pollers[poller].manners;
         let events = batch["events"].as_array().unwrap();
         let refused = |event: &Value| sink == HOOK && is_poison(event);
         let any = events.iter().any(refused);
-        let (status, all) = match (any, table.by_name) {
-            (true, false) => (422, true),
+        let (status, all) = match manners {
+            Manners::Audited if any => (422, true),
             _ => (200, false),
         };
         let events = events.iter().map(|event| Event {
@@ -158,6 +155,13 @@ impl Receiver {
             taken.insert(label(&event.event).to_owned());
         }
     }
+}
+
+pub(crate) fn by_name(pollers: &[Arc<Poller>]) -> BTreeMap<String, Arc<Poller>> {
+    let named = pollers.iter();
+    named
+        .map(|poller| (poller.name.clone(), Arc::clone(poller)))
+        .collect()
 }
 
 pub(crate) fn label(event: &Value) -> &str {

@@ -17,14 +17,14 @@ use super::documents::Version as Document;
 use super::log::{Fate, Version};
 use super::outage;
 use super::receiver::{Delivery, is_poison, label};
-use super::tables::{HOOK, Source, Table};
+use super::tables::{HOOK, Manners, Poller, Source, Table};
 use super::{APP, World};
 
 /// A promise that was not kept.
 #[derive(Debug, Clone)]
 pub(crate) struct Violation {
     pub(crate) promise: Promise,
-    pub(crate) poller: &'static str,
+    pub(crate) poller: String,
     pub(crate) what: String,
 }
 
@@ -52,12 +52,14 @@ pub(crate) enum Promise {
     DatabaseKeepsRows,
 }
 
-/// Of one table.
+/// Of one poller, or of all that read from one database.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(crate) rows: usize,
     /// Versions of rows that were committed.
     pub(crate) versions: usize,
+    /// Events that were taken, once or again.
+    pub(crate) deliveries: usize,
     pub(crate) quarantined: usize,
     pub(crate) lost: usize,
     pub(crate) duplicates: usize,
@@ -69,7 +71,7 @@ pub(crate) struct Account {
 }
 
 pub(crate) struct Accounts {
-    pub(crate) by_table: Vec<(Arc<Table>, Account)>,
+    pub(crate) by_poller: Vec<(Arc<Poller>, Account)>,
     pub(crate) violations: Vec<Violation>,
 }
 
@@ -97,8 +99,8 @@ impl Known {
                 self.rows.insert(table.name, rows);
             }
         }
-        for table in &world.tables {
-            let prefix = format!("quarantine/{APP}/{}/", table.name);
+        for poller in &world.pollers {
+            let prefix = quarantine(poller);
             for key in patiently(async || world.objects().names(&prefix).await).await {
                 if !self.cases.contains_key(&key) {
                     let body = patiently(async || world.objects().get(&key).await).await;
@@ -110,8 +112,10 @@ impl Known {
     }
 
     /// Labels of the rows that are set aside, and for which receiver.
-    fn set_aside(&self, table: &Table) -> BTreeMap<String, (&Case, Value)> {
-        let cases = self.cases.values().filter(|case| case.poller == table.name);
+    fn set_aside(&self, poller: &Poller) -> BTreeMap<String, (&Case, Value)> {
+        let prefix = quarantine(poller);
+        let its = |(key, _): &(&StoreKey, _)| key.as_str().starts_with(&prefix);
+        let cases = self.cases.iter().filter(its).map(|(_, case)| case);
         let cases = cases.map(|case| {
             let event: Value = serde_json::from_str(case.event().get()).unwrap();
             (label(&event).to_owned(), (case, event))
@@ -119,14 +123,14 @@ impl Known {
         cases.collect()
     }
 
-    pub(crate) fn awaited(&self, world: &World, table: &Table) -> Vec<Awaited> {
-        let aside = self.set_aside(table);
+    pub(crate) fn awaited(&self, world: &World, poller: &Poller) -> Vec<Awaited> {
+        let aside = self.set_aside(poller);
         let mut awaited = Vec::new();
-        for row in &self.rows[table.name] {
-            for sink in table.sinks() {
+        for row in &self.rows[poller.table.name] {
+            for sink in poller.sinks() {
                 let has_come = match row.poison && *sink == HOOK {
                     true => aside.contains_key(&row.label),
-                    false => world.receiver.has_taken(table.name, sink, &row.label),
+                    false => world.receiver.has_taken(&poller.name, sink, &row.label),
                 };
                 if !has_come {
                     let Found { label, cursor, .. } = row;
@@ -139,6 +143,10 @@ impl Known {
         }
         awaited
     }
+}
+
+fn quarantine(poller: &Poller) -> String {
+    format!("quarantine/{APP}/{}/", poller.name)
 }
 
 /// Azurite is asked without the proxy, but is busy.
@@ -160,11 +168,11 @@ impl Accounts {
         let deliveries = world.receiver.deliveries();
         let versions = world.log.versions();
         let mut accounts = Self {
-            by_table: Vec::new(),
+            by_poller: Vec::new(),
             violations: Vec::new(),
         };
         if let Some(what) = unrest {
-            let poller = world.tables[0].name;
+            let poller = "all".to_owned();
             let promise = Promise::RestIsReached;
             accounts.violations.push(Violation {
                 promise,
@@ -172,10 +180,12 @@ impl Accounts {
                 what,
             });
         }
-        for table in &world.tables {
-            let (chain, wrong) = world.documents.chain(table.name);
+        for poller in &world.pollers {
+            let table = &*poller.table;
+            let (chain, wrong) = world.documents.chain(&poller.name);
             let mut books = Books {
                 world,
+                poller,
                 table,
                 rows: &known.rows[table.name],
                 written: versions
@@ -183,7 +193,7 @@ impl Accounts {
                     .filter(|version| version.table == table.name)
                     .map(|version| (version.label.as_str(), version))
                     .collect(),
-                received: received(&deliveries, table.name),
+                received: received(&deliveries, &poller.name),
                 chain,
                 violations: Vec::new(),
             };
@@ -192,7 +202,7 @@ impl Accounts {
             }
             let account = books.close(&known).await;
             accounts.violations.extend(books.violations);
-            accounts.by_table.push((Arc::clone(table), account));
+            accounts.by_poller.push((Arc::clone(poller), account));
         }
         accounts
             .violations
@@ -202,13 +212,14 @@ impl Accounts {
 
     pub(crate) fn of(&self, source: Source) -> Account {
         let mut sum = Account::default();
-        for (_, account) in self
-            .by_table
-            .iter()
-            .filter(|(table, _)| table.source == source)
-        {
-            sum.rows += account.rows;
-            sum.versions += account.versions;
+        let mut tables = BTreeSet::new();
+        let its = self.by_poller.iter();
+        for (poller, account) in its.filter(|(poller, _)| poller.table.source == source) {
+            if tables.insert(poller.table.name) {
+                sum.rows += account.rows;
+                sum.versions += account.versions;
+            }
+            sum.deliveries += account.deliveries;
             sum.quarantined += account.quarantined;
             sum.lost += account.lost;
             sum.duplicates += account.duplicates;
@@ -252,9 +263,10 @@ fn received<'a>(deliveries: &'a [Delivery], poller: &str) -> BTreeMap<&'a str, V
     received
 }
 
-/// Everything that is known about one table.
+/// Everything that is known about the rows of one poller.
 struct Books<'a> {
     world: &'a World,
+    poller: &'a Poller,
     table: &'a Table,
     rows: &'a [Found],
     /// By label.
@@ -271,9 +283,9 @@ impl Books<'_> {
             documents: self.chain.len(),
             ..Account::default()
         };
-        let aside = known.set_aside(self.table);
+        let aside = known.set_aside(self.poller);
         account.quarantined = aside.len();
-        for awaited in known.awaited(self.world, self.table) {
+        for awaited in known.awaited(self.world, self.poller) {
             account.lost += 1;
             let name = awaited.what.split(' ').next().unwrap_or_default();
             let what = format!("{}; {}", awaited.what, self.story(name));
@@ -284,6 +296,8 @@ impl Books<'_> {
         self.check_passing(&aside);
         self.check_ledger().await;
         account.versions = self.committed().count();
+        let receipts = self.received.values().flatten();
+        account.deliveries = receipts.filter(|receipt| receipt.taken).count();
         (account.duplicates, account.read_again) = self.duplicates();
         account.takeovers = self
             .chain
@@ -295,7 +309,7 @@ impl Books<'_> {
     }
 
     fn violated(&mut self, promise: Promise, what: String) {
-        let poller = self.table.name;
+        let poller = self.poller.name.clone();
         self.violations.push(Violation {
             promise,
             poller,
@@ -427,7 +441,9 @@ impl Books<'_> {
                     && data["note"].as_str() == version.note.as_deref()
                     && is_poison(event) == version.poison
                     && place.as_ref().is_none_or(|place| {
-                        self.table.position(&event["cursor"], self.table.key(event)) == *place
+                        self.table
+                            .position(&event["cursor"], self.table.key_of(event))
+                            == *place
                     })
             };
             if let Some(event) = events.iter().find(|event| !is_true(event)) {
@@ -530,11 +546,11 @@ impl Books<'_> {
             environment,
             ..
         } = self.world;
-        if self.table.audited || options.bug.is_some() {
+        if self.poller.manners != Manners::Recorded || options.bug.is_some() {
             return;
         }
         let asked = Command::new(&options.programs.dbtick)
-            .args(["reconcile", self.table.name, "--json", "--app"])
+            .args(["reconcile", &self.poller.name, "--json", "--app"])
             .arg(self.world.directory.join("app"))
             .env_clear()
             .envs(environment)
@@ -560,7 +576,7 @@ impl Books<'_> {
         let went_back: Vec<Duration> = went_back.map(|pair| self.since(pair[1].at)).collect();
         let (mut all, mut read_again) = (0, 0);
         for receipts in self.received.values() {
-            for sink in self.table.sinks() {
+            for sink in self.poller.sinks() {
                 let times = receipts
                     .iter()
                     .filter(|receipt| receipt.taken && receipt.sink == *sink);

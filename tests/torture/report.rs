@@ -48,6 +48,7 @@ impl Report {
             "source",
             "rows",
             "versions",
+            "deliveries",
             "kills",
             "random",
             "at a point",
@@ -81,6 +82,7 @@ impl Report {
                 (*source).to_owned(),
                 account.rows.to_string(),
                 account.versions.to_string(),
+                account.deliveries.to_string(),
                 self.counts.kills().to_string(),
                 (random + unreached).to_string(),
                 self.counts.at_named_points().to_string(),
@@ -174,6 +176,7 @@ impl Report {
         let sources = self.sources.iter().map(|(source, account)| {
             json!({
                 "source": source, "rows": account.rows, "versions": account.versions,
+                "deliveries": account.deliveries,
                 "restarts": self.counts.outages.get(source).unwrap_or(&0),
                 "lost": account.lost, "duplicates": account.duplicates,
                 "duplicates_per_kill": self.per_kill(account), "read_again": account.read_again,

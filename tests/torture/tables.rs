@@ -1,4 +1,6 @@
-//! The tables that are written to, each with a poller of its own.
+//! The tables that are written to, and the pollers that read them.
+
+use std::sync::Arc;
 
 use dbtick::model::position::{MomentKind, Position, Scalar, ScalarType};
 use serde_json::{Value, json};
@@ -20,14 +22,15 @@ pub(crate) const MARIADB_WITH_LOCKS: &str = "MARIADB_WITH_LOCKS";
 pub(crate) const STATE: &str = "STATE";
 pub(crate) const HOOKS: &str = "HOOKS";
 
+/// A debug build on a busy machine needs more than a second to renew a lease.
+const TTL: &str = if cfg!(debug_assertions) { "4s" } else { "3s" };
 /// So many failed ticks, and the row is looked for.
 const POISON: u32 = 2;
 /// Who refuses poison rows. The other receiver of a poller takes everything, and may fall behind.
 pub(crate) const HOOK: &str = "hook";
 pub(crate) const AUDIT: &str = "audit";
 
-/// Also the name of its poller. All have `name`, which stays, and `label`, which no two versions of rows
-/// share.
+/// All have `name`, which stays, and `label`, which no two versions of rows share.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
@@ -40,11 +43,43 @@ pub(crate) struct Table {
     pub(crate) place: &'static str,
     /// Rows are changed too, and with them their cursor.
     pub(crate) changes: bool,
-    /// How a poison row is refused: with the whole batch, or by name.
-    pub(crate) by_name: bool,
-    /// A second receiver, for whom nobody waits.
-    pub(crate) audited: bool,
     source_settings: fn() -> Value,
+}
+
+/// Two of each table: the more leases there are, the more of the kills hit one.
+#[derive(Debug)]
+pub(crate) struct Poller {
+    /// Of its function too.
+    pub(crate) name: String,
+    pub(crate) table: Arc<Table>,
+    pub(crate) manners: Manners,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manners {
+    /// Large batches for two receivers: one refuses a batch that has poison in it, the other takes everything, and
+    /// nobody waits for it.
+    Audited,
+    /// Small batches for one receiver, who names the rows that it refuses; and a ledger.
+    Recorded,
+}
+
+pub(crate) fn pollers(tables: &[Arc<Table>]) -> Vec<Arc<Poller>> {
+    let each = tables.iter().flat_map(|table| {
+        [Manners::Audited, Manners::Recorded].map(|manners| {
+            let name = match manners {
+                Manners::Audited => format!("{}-audited", table.name),
+                Manners::Recorded => format!("{}-recorded", table.name),
+            };
+            let table = Arc::clone(table);
+            Arc::new(Poller {
+                name,
+                table,
+                manners,
+            })
+        })
+    });
+    each.collect()
 }
 
 pub(crate) fn of(source: Source) -> Vec<Table> {
@@ -70,8 +105,6 @@ fn numbers() -> Table {
         key: ("id", ScalarType::Integer),
         place: "id::text",
         changes: false,
-        by_name: false,
-        audited: false,
         source_settings: || json!({}),
     }
 }
@@ -94,8 +127,6 @@ fn moments() -> Table {
         key: ("name", ScalarType::Text),
         place: "to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
         changes: true,
-        by_name: true,
-        audited: true,
         source_settings: || json!({}),
     }
 }
@@ -114,8 +145,6 @@ fn counts() -> Table {
         key: ("id", ScalarType::Integer),
         place: "CAST(id AS CHAR)",
         changes: false,
-        by_name: true,
-        audited: false,
         source_settings: || json!({ "stamped_by": "database" }),
     }
 }
@@ -136,8 +165,6 @@ fn seconds() -> Table {
         key: ("name", ScalarType::Text),
         place: "DATE_FORMAT(at, '%Y-%m-%dT%H:%i:%s')",
         changes: true,
-        by_name: false,
-        audited: true,
         source_settings: || json!({ "late_commits": { "window": "5s" } }),
     }
 }
@@ -152,18 +179,6 @@ impl Source {
 }
 
 impl Table {
-    pub(crate) fn sinks(&self) -> &'static [&'static str] {
-        match self.audited {
-            true => &[HOOK, AUDIT],
-            false => &[HOOK],
-        }
-    }
-
-    /// The state document names it.
-    pub(crate) fn key_columns(&self) -> Vec<String> {
-        vec![self.key.0.to_owned()]
-    }
-
     /// Where a row stands, by its cursor and key as events show them.
     pub(crate) fn position(&self, cursor: &Value, key: &Value) -> Option<Position> {
         let scalar = |value, as_type| Scalar::from_json(value, as_type).ok();
@@ -173,22 +188,33 @@ impl Table {
         ))
     }
 
-    pub(crate) fn key<'a>(&self, event: &'a Value) -> &'a Value {
+    /// Of an event.
+    pub(crate) fn key_of<'a>(&self, event: &'a Value) -> &'a Value {
         &event["key"][self.key.0]
     }
 
     pub(crate) fn key_column(&self) -> &'static str {
         self.key.0
     }
+}
 
-    /// Times are as short as a storage account allows: its clock counts whole seconds, so that margin is at
-    /// least two.
+impl Poller {
+    pub(crate) fn sinks(&self) -> &'static [&'static str] {
+        match self.manners {
+            Manners::Audited => &[HOOK, AUDIT],
+            Manners::Recorded => &[HOOK],
+        }
+    }
+
+    /// Its function.json. Times are as short as a storage account allows: its clock counts whole seconds, so that
+    /// margin is at least two.
     pub(crate) fn function(&self) -> Value {
+        let Table { cursor, key, .. } = *self.table;
         let mut source = json!({
-            "connection": self.connection, "table": self.name,
-            "cursor": self.cursor.0, "key": self.key.0
+            "connection": self.table.connection, "table": self.table.name,
+            "cursor": cursor.0, "key": key.0
         });
-        merge(&mut source, (self.source_settings)());
+        merge(&mut source, (self.table.source_settings)());
         let deliver = self.sinks().iter().map(|sink| {
             json!({
                 "name": sink, "required": *sink == HOOK,
@@ -198,17 +224,21 @@ impl Table {
                 }
             })
         });
+        let (max_rows, ledger) = match self.manners {
+            Manners::Audited => (40, "off"),
+            Manners::Recorded => (10, "full"),
+        };
         json!({
             "bindings": [{
                 "type": "timerTrigger", "direction": "in", "name": "tick", "schedule": "0 0 0 1 1 *"
             }],
             "poller": {
                 "source": source,
-                "batch": { "max_rows": 30, "max_wait": "1s" },
+                "batch": { "max_rows": max_rows, "max_wait": "1s" },
                 "deliver": deliver.collect::<Value>(),
-                "lease": { "ttl": "3s", "heartbeat": "300ms", "margin": "2s" },
+                "lease": { "ttl": TTL, "heartbeat": "300ms", "margin": "2s" },
                 "poison": { "attempts": POISON, "most": 50 },
-                "ledger": if self.audited { "off" } else { "full" },
+                "ledger": ledger,
                 "state": { "connection": STATE, "container": "torture" }
             }
         })

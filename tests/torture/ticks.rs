@@ -13,6 +13,7 @@ use super::World;
 use super::faults::between;
 use super::support::dice::Dice;
 use super::support::http::{chunked, timer_body, try_exchange};
+use super::tables::Poller;
 
 /// The host gives up on a tick at its time limit; a process that sleeps would keep us longer.
 const LONGEST_TICK: Duration = Duration::from_secs(20);
@@ -21,7 +22,7 @@ const MOST_AT_ONCE: usize = 6;
 /// Of one poller.
 pub(crate) async fn keep_ticking(
     world: Arc<World>,
-    poller: &'static str,
+    poller: Arc<Poller>,
     ports: [u16; 2],
     mut dice: Dice,
     ended: Arc<AtomicBool>,
@@ -37,24 +38,24 @@ pub(crate) async fn keep_ticking(
         };
         for port in targets {
             if running.len() < MOST_AT_ONCE {
-                running.spawn(tick(Arc::clone(&world), poller, port));
+                running.spawn(tick(Arc::clone(&world), poller.name.clone(), port));
             }
         }
         let pause = match world.is_healed() {
             true => between(&mut dice, 100..300),
             false => match dice.below(30) {
                 0 => between(&mut dice, 1_000..4_000),
-                _ => between(&mut dice, 20..250),
+                _ => between(&mut dice, 40..450),
             },
         };
         sleep(pause).await;
     }
 }
 
-async fn tick(world: Arc<World>, poller: &'static str, port: u16) {
+async fn tick(world: Arc<World>, poller: String, port: u16) {
     let body = timer_body(&Value::Null).to_string();
     let id = "00000000-0000-0000-0000-000000000000";
-    let request = chunked(poller, id, &body);
+    let request = chunked(&poller, id, &body);
     let answer = timeout(LONGEST_TICK, try_exchange(port, request)).await;
     let status = answer.ok().flatten().map(|answer| answer.status);
     world.count(|counts| {

@@ -28,19 +28,20 @@ pub(crate) mod writers;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dbtick::clock::{Clock, SystemClock};
 use dbtick::store::{BlobStore, ObjectStore};
+use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use database::Database;
-use documents::{Documents, Standing};
+use documents::Documents;
 use faults::{End, Life, Plan};
 use log::Log;
 use planted::Bug;
@@ -51,7 +52,7 @@ use reconcile::Accounts;
 use report::Report;
 use support::azurite::{self, ACCOUNT, Azurite};
 use support::dice::Dice;
-use tables::{HOOKS, STATE, Source, Table};
+use tables::{HOOKS, Poller, STATE, Source, Table};
 use writers::{Known, WRITERS, Writer};
 
 /// In state paths.
@@ -114,6 +115,7 @@ pub(crate) struct World {
     directory: PathBuf,
     environment: BTreeMap<String, String>,
     tables: Vec<Arc<Table>>,
+    pollers: Vec<Arc<Poller>>,
     databases: Vec<Arc<Database>>,
     log: Arc<Log>,
     receiver: Arc<Receiver>,
@@ -145,22 +147,22 @@ pub(crate) async fn run(options: Options, watch: impl Fn(&Progress) + Send + 'st
     let chaos = SystemClock.monotonic() - chaos_began;
     world.heal();
     writing.store(false, Ordering::Relaxed);
-    writers.join_all().await;
     let stop_living = Arc::new(AtomicBool::new(false));
-    let stop = async {
-        let quiet = quiesce(&world, &mut dice).await;
+    let rest = async {
+        writers.join_all().await;
+        let unrest = quiesce(&world, &mut dice).await;
         stop_living.store(true, Ordering::Relaxed);
         stop_ticking.store(true, Ordering::Relaxed);
-        quiet
+        unrest
     };
-    let ((), (), quiet) = tokio::join!(
-        first.live(&world, Arc::clone(&stop_living)),
-        second.live(&world, Arc::clone(&stop_living)),
-        stop
+    let ((), (), unrest) = tokio::join!(
+        first.live(&world, &stop_living),
+        second.live(&world, &stop_living),
+        rest
     );
     ticking.join_all().await;
     watching.abort();
-    let accounts = Accounts::gather(&world, quiet).await;
+    let accounts = Accounts::gather(&world, unrest).await;
     for database in &world.databases {
         let name = format!("{}.log", database.source.name());
         fs::write(world.directory.join(name), database.log().await).unwrap();
@@ -176,26 +178,32 @@ async fn set_up(options: Options, dice: &mut Dice) -> Arc<World> {
         .iter()
         .flat_map(|source| tables::of(*source));
     let tables: Vec<Arc<Table>> = tables.map(Arc::new).collect();
-    let mut databases = Vec::new();
-    for source in &options.sources {
+    let databases = options.sources.iter().map(async |source| {
         let database = Database::start(*source).await;
         for table in tables.iter().filter(|table| table.source == *source) {
             database.create(table).await.unwrap();
         }
-        databases.push(Arc::new(database));
-    }
+        Arc::new(database)
+    });
+    let databases = join_all(databases).await;
     let azurite = Azurite::blob();
-    let documents = Documents::new(&directory, &tables, started);
-    let receiver = Receiver::start(&directory, &tables, started).await;
+    let pollers = tables::pollers(&tables);
+    let documents = Documents::new(&directory, &pollers, started);
+    let receiver = Receiver::start(&directory, &pollers, started).await;
     let store = Proxy::start(azurite.port(), dice.another(), Some(documents.clone())).await;
     let hooks = Proxy::start(receiver.port, dice.another(), None).await;
     let app = directory.join("app");
-    for table in &tables {
-        let function = app.join(table.name);
+    for poller in &pollers {
+        let function = app.join(&poller.name);
         fs::create_dir_all(&function).unwrap();
-        fs::write(function.join("function.json"), table.function().to_string()).unwrap();
+        fs::write(
+            function.join("function.json"),
+            poller.function().to_string(),
+        )
+        .unwrap();
     }
-    fs::write(app.join("host.json"), "{\"version\": \"2.0\"}").unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    fs::copy(root.join("host.json"), app.join("host.json")).unwrap();
     let state = azurite::connection_string(&format!("http://127.0.0.1:{}/{ACCOUNT}", store.port));
     let mut environment: BTreeMap<String, String> = [
         ("PATH", "/usr/bin:/bin".to_owned()),
@@ -222,6 +230,7 @@ async fn set_up(options: Options, dice: &mut Dice) -> Arc<World> {
         directory,
         environment,
         tables,
+        pollers,
         databases,
         receiver,
         documents,
@@ -239,11 +248,11 @@ fn begin(world: &Arc<World>, dice: &mut Dice) -> ([Slot; 2], JoinSet<()>, Arc<At
     let ports = [slots[0].port, slots[1].port];
     let ended = Arc::new(AtomicBool::new(false));
     let mut ticking = JoinSet::new();
-    for table in &world.tables {
+    for poller in world.pollers.iter().cloned() {
         let (world, ended) = (Arc::clone(world), Arc::clone(&ended));
         ticking.spawn(ticks::keep_ticking(
             world,
-            table.name,
+            poller,
             ports,
             dice.another(),
             ended,
@@ -298,22 +307,20 @@ async fn quiesce(world: &Arc<World>, dice: &mut Dice) -> Option<String> {
         known.look(world).await;
         let mut waits = world.proxies.iter().any(|proxy| proxy.under_way() > 0);
         let mut missing = Vec::new();
-        for table in &world.tables {
-            let standing = match world.documents.newest(table.name) {
-                Some(newest) => newest.standing,
-                None => Standing::default(),
-            };
+        for poller in &world.pollers {
+            let newest = world.documents.newest(&poller.name);
+            let standing = newest.map(|newest| newest.standing).unwrap_or_default();
             waits |= standing
                 .not_before
                 .is_some_and(|until| until > SystemClock.now());
-            let awaited = known.awaited(world, table);
+            let awaited = known.awaited(world, poller);
             let is_refused = awaited.iter().any(|row| row.poison);
-            if let Some(helper) = helpers.get_mut(table.name).filter(|_| is_refused) {
+            if let Some(helper) = helpers.get_mut(poller.table.name).filter(|_| is_refused) {
                 helper.one_good_row().await;
             }
             missing.extend(awaited.into_iter().map(|row| row.what));
-            if standing.behind || standing.failure.is_some() || standing.held || standing.paused {
-                missing.push(format!("{} is not at rest: {standing:?}", table.name));
+            if !standing.is_at_rest() {
+                missing.push(format!("{} is not at rest: {standing:?}", poller.name));
             }
         }
         if missing.is_empty() && !waits {

@@ -40,6 +40,7 @@ pub(crate) struct Writer {
     dice: Dice,
     session: Option<Session>,
     known: Known,
+    writing: Arc<AtomicBool>,
 }
 
 /// Names of rows that were inserted lately, by all writers of a table: they wait for each other's locks.
@@ -81,11 +82,13 @@ impl Writer {
             dice,
             session: None,
             known: Arc::clone(known),
+            writing: Arc::default(),
         }
     }
 
     pub(crate) async fn write(mut self, writing: Arc<AtomicBool>) {
-        while writing.load(Ordering::Relaxed) {
+        self.writing = writing;
+        while self.writing.load(Ordering::Relaxed) {
             let shape = self.shape();
             self.transaction(shape, ROWS_PER_POISON).await;
             sleep(between(&mut self.dice, 10..500)).await;
@@ -123,8 +126,13 @@ impl Writer {
                 held: between(&mut self.dice, 200..3_000),
                 ..several
             },
-            72..73 => Shape {
-                held: between(&mut self.dice, 6_000..12_000),
+            // What is delivered meanwhile is more than a document holds.
+            72 if self.dice.below(5) == 0 => Shape {
+                held: between(&mut self.dice, 15_000..40_000),
+                ..several
+            },
+            72 => Shape {
+                held: between(&mut self.dice, 4_000..10_000),
                 ..several
             },
             73..80 => Shape {
@@ -207,7 +215,7 @@ impl Writer {
             self.log.begins(version);
             session.run(&sql).await.map_err(Failed::Before)?;
             if at == 0 {
-                sleep(shape.held).await;
+                self.hold(shape.held).await;
             }
         }
         match shape.ends {
@@ -222,6 +230,18 @@ impl Writer {
                 .await
                 .map(drop)
                 .map_err(Failed::Before),
+        }
+    }
+
+    /// A transaction stays open for so long, or until writing ends.
+    async fn hold(&self, held: Duration) {
+        let until = SystemClock.monotonic() + held;
+        while SystemClock.monotonic() < until {
+            let left = until - SystemClock.monotonic();
+            sleep(left.min(Duration::from_millis(200))).await;
+            if !self.writing.load(Ordering::Relaxed) {
+                return;
+            }
         }
     }
 
