@@ -22,6 +22,7 @@
 //! - [`schedule`]: when a timer fires
 //! - [`config`], [`azure`]: what a poller is told to do, and the accounts and identities that it names
 //! - [`model`]: positions, events, the state document and its legal transitions, pure
+//! - `planted`: crash points and bugs for the crash test; in no build that is shipped
 //! - [`clock`], [`stop`], [`telemetry`]: time and entropy, the wish to stop, what is said meanwhile
 
 pub mod azure;
@@ -34,6 +35,8 @@ pub mod host;
 pub mod local;
 pub mod model;
 pub mod overview;
+#[cfg(feature = "planted")]
+pub mod planted;
 pub mod schedule;
 pub mod sink;
 pub mod source;

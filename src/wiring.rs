@@ -24,6 +24,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     client: Client,
     azure: Azure,
+    #[cfg(feature = "planted")]
+    planted: Arc<crate::planted::Plan>,
 }
 
 impl Parts {
@@ -32,12 +34,14 @@ impl Parts {
             client: webhook::client()?,
             azure: Azure::new(Arc::clone(&clock))?,
             clock,
+            #[cfg(feature = "planted")]
+            planted: crate::planted::Plan::of_process(),
         })
     }
 
     pub fn poller(&self, app: &App, config: &PollerConfig) -> Result<Poller, KeyError> {
         let (store, objects) = self.stores(&config.state);
-        Ok(Poller {
+        let poller = Poller {
             name: config.name.clone(),
             events_as: config.events_as.clone(),
             fingerprint: fingerprint(&config.source),
@@ -74,7 +78,10 @@ impl Parts {
             birth_marker: StoreKey::birth_marker(&app.name, &config.name)?,
             beside: None,
             clock: Arc::clone(&self.clock),
-        })
+        };
+        #[cfg(feature = "planted")]
+        let poller = self.planted.around(poller);
+        Ok(poller)
     }
 
     fn outlet(&self, app: &App, config: &SinkConfig) -> Outlet {

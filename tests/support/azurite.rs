@@ -105,6 +105,12 @@ impl Azurite {
         }
     }
 
+    pub fn port(&self) -> u16 {
+        let (_, port) = self.endpoint.rsplit_once(':').unwrap();
+        let (port, _) = port.split_once('/').unwrap();
+        port.parse().unwrap()
+    }
+
     /// As an app setting holds it; for a queue server it names the queue endpoint only.
     pub fn connection_string(&self) -> String {
         connection_string(&self.endpoint)

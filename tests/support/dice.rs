@@ -15,6 +15,10 @@ impl Dice {
         Self(seed)
     }
 
+    pub fn seeded(seed: u64) -> Self {
+        Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
     /// For somebody who throws at the same time.
     #[must_use]
     pub fn another(&mut self) -> Self {

@@ -53,7 +53,8 @@ pub async fn exchange(port: u16, request: impl AsRef<[u8]>) -> RawAnswer {
 pub async fn try_exchange(port: u16, request: impl AsRef<[u8]>) -> Option<RawAnswer> {
     let stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
     let answer = converse(stream, request.as_ref()).await;
-    (!answer.is_empty()).then(|| RawAnswer::parse(&answer))
+    let has_head = answer.windows(4).any(|bytes| bytes == b"\r\n\r\n");
+    has_head.then(|| RawAnswer::parse(&answer))
 }
 
 async fn converse(mut stream: TcpStream, request: &[u8]) -> Vec<u8> {

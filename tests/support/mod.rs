@@ -18,6 +18,7 @@ pub mod receiver;
 pub mod server;
 pub mod state;
 pub mod verify;
+pub mod wire;
 pub mod world;
 
 use std::future::Future;

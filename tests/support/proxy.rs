@@ -4,13 +4,12 @@
 //! of its own to the server and is forwarded only when it has arrived whole, so a request of a
 //! process that was killed in the middle of it never lands, and one that lands is always written down.
 
-use std::io::{Error, ErrorKind, Result};
+use std::io::{ErrorKind, Result};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use dbtick::clock::{Clock, SystemClock};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -18,6 +17,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
 use super::azurite::{self, ACCOUNT, Azurite};
+use super::wire::{Message, Stream};
 use super::within;
 
 /// What happens to one exchange.
@@ -121,9 +121,7 @@ struct Shared {
 
 impl Proxy {
     pub fn before(azurite: &Azurite) -> Self {
-        let (_, port) = azurite.endpoint.rsplit_once(':').unwrap();
-        let (port, _) = port.split_once('/').unwrap();
-        Self::to(port.parse().unwrap())
+        Self::to(azurite.port())
     }
 
     pub fn to(server: u16) -> Self {
@@ -384,7 +382,7 @@ impl Connection {
     }
 }
 
-async fn forward(port: u16, request: &Message) -> Result<Message> {
+pub async fn forward(port: u16, request: &Message) -> Result<Message> {
     let mut server = Stream::new(TcpStream::connect(("127.0.0.1", port)).await?);
     server.send(&request.bytes).await?;
     let answer = server.message(request.word(0) == "HEAD").await?;
@@ -393,7 +391,7 @@ async fn forward(port: u16, request: &Message) -> Result<Message> {
     answer.ok_or_else(|| ErrorKind::UnexpectedEof.into())
 }
 
-fn made_up(status: u16, headers: &[(&str, &str)]) -> Vec<u8> {
+pub fn made_up(status: u16, headers: &[(&str, &str)]) -> Vec<u8> {
     let code = match status {
         401 => "NoAuthenticationInformation",
         403 => "AuthorizationFailure",
@@ -417,118 +415,4 @@ fn made_up(status: u16, headers: &[(&str, &str)]) -> Vec<u8> {
         answer += &format!("{name}: {value}\r\n");
     }
     (answer + "\r\n" + &body).into_bytes()
-}
-
-/// A request or an answer, as it was on the wire.
-struct Message {
-    bytes: Vec<u8>,
-    /// Where the body begins.
-    head: usize,
-}
-
-impl Message {
-    fn head_text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes[..self.head]).into_owned()
-    }
-
-    /// Of the first line.
-    fn word(&self, n: usize) -> String {
-        let head = self.head_text();
-        head.split_whitespace().nth(n).unwrap_or("").to_owned()
-    }
-
-    fn status(&self) -> u16 {
-        self.word(1).parse().unwrap()
-    }
-
-    fn header(&self, name: &str) -> Option<String> {
-        self.head_text().lines().skip(1).find_map(|line| {
-            let (found, value) = line.split_once(':')?;
-            found
-                .eq_ignore_ascii_case(name)
-                .then(|| value.trim().to_owned())
-        })
-    }
-}
-
-struct Stream {
-    socket: TcpStream,
-    /// Read, and not yet part of a message.
-    ahead: Vec<u8>,
-}
-
-impl Stream {
-    fn new(socket: TcpStream) -> Self {
-        socket.set_nodelay(true).ok();
-        Self {
-            socket,
-            ahead: Vec::new(),
-        }
-    }
-
-    async fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.socket.write_all(bytes).await
-    }
-
-    /// The next message, whole; `None` if the other side has ended before it.
-    async fn message(&mut self, without_body: bool) -> Result<Option<Message>> {
-        let Some(head) = self.find(b"\r\n\r\n", 0).await? else {
-            return Ok(None);
-        };
-        let mut message = Message {
-            bytes: self.ahead[..head].to_vec(),
-            head,
-        };
-        let coded = message.header("transfer-encoding").is_some();
-        let length = message.header("content-length");
-        let end = match length.and_then(|length| length.parse::<usize>().ok()) {
-            _ if without_body => head,
-            _ if coded => self.end_of_chunks(head).await?,
-            length => head + length.unwrap_or(0),
-        };
-        self.fill(end).await?;
-        message.bytes = self.ahead.drain(..end).collect();
-        Ok(Some(message))
-    }
-
-    async fn end_of_chunks(&mut self, mut at: usize) -> Result<usize> {
-        loop {
-            let end = self.find(b"\r\n", at).await?;
-            let end = end.ok_or(ErrorKind::UnexpectedEof)?;
-            let line = String::from_utf8_lossy(&self.ahead[at..end]).into_owned();
-            let size = line.trim().split(';').next().unwrap_or_default().to_owned();
-            let size = usize::from_str_radix(&size, 16)
-                .map_err(|_| Error::from(ErrorKind::InvalidData))?;
-            at = end + size + 2;
-            if size == 0 {
-                return Ok(at);
-            }
-        }
-    }
-
-    /// The end of the first `mark` at or after `from`.
-    async fn find(&mut self, mark: &[u8], from: usize) -> Result<Option<usize>> {
-        loop {
-            let part = self.ahead.get(from..).unwrap_or_default();
-            if let Some(at) = part.windows(mark.len()).position(|found| found == mark) {
-                return Ok(Some(from + at + mark.len()));
-            }
-            if self.more().await? == 0 {
-                return Ok(None);
-            }
-        }
-    }
-
-    async fn fill(&mut self, length: usize) -> Result<()> {
-        while self.ahead.len() < length {
-            if self.more().await? == 0 {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-        }
-        Ok(())
-    }
-
-    async fn more(&mut self) -> Result<usize> {
-        self.socket.read_buf(&mut self.ahead).await
-    }
 }

@@ -193,7 +193,8 @@ pub fn copy(from: &Path, to: &Path) {
 /// The directory that `make` fills, in the cache. Several processes may make it at the same time:
 /// it appears whole, and one of them stays.
 pub fn cached(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
-    let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let cache = target().join("tmp");
+    fs::create_dir_all(&cache).unwrap();
     let kept = cache.join(name);
     if kept.exists() {
         return kept;
@@ -212,6 +213,12 @@ pub fn cached(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
         fs::remove_dir_all(&beside).unwrap();
     }
     kept
+}
+
+/// Where cargo builds: a test or an example lies two levels below it.
+pub fn target() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    program.ancestors().nth(3).unwrap().to_path_buf()
 }
 
 /// A loopback port that is free now. Below the range from which the kernel takes ports for
