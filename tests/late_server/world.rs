@@ -18,6 +18,7 @@ use dbtick::config::{
     Batch as BatchLimits, Connection, Deletes, LateCommits, LateMode, LeaseTimes, NullPolicy, Rows,
     SourceConfig, Start, definition, fingerprint,
 };
+use dbtick::database::Databases;
 use dbtick::model::envelope::Batch;
 use dbtick::model::late::{Sight, Witness};
 use dbtick::model::ledger::LedgerMode;
@@ -417,7 +418,7 @@ impl Counting {
     fn of(config: &SourceConfig) -> Self {
         let azure = Azure::new(Arc::new(SystemClock)).unwrap();
         Self {
-            inner: dbtick::source::open(config, &azure),
+            inner: dbtick::source::open(config, &Databases::new(azure)),
             rows: AtomicUsize::new(0),
         }
     }
