@@ -103,8 +103,11 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    let export = match cli.command {
-        Command::Serve(_) => telemetry::start(&settings, runtime.handle()),
+    let telemetry = match cli.command {
+        Command::Serve(_) => match telemetry::start(&settings, runtime.handle()) {
+            Ok(telemetry) => Some(telemetry),
+            Err(error) => return fail(&format!("cannot start: {error}")),
+        },
         _ => None,
     };
     let code = runtime.block_on(async {
@@ -137,8 +140,8 @@ pub fn main() -> ExitCode {
             Command::Man(man) => man.run::<Cli>(),
         }
     });
-    if let Some(export) = export {
-        export.stop();
+    if let Some(telemetry) = telemetry {
+        telemetry.stop();
     }
     runtime.shutdown_timeout(LAST_WRITES);
     code

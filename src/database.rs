@@ -1,5 +1,5 @@
-//! Connections to database servers: opened when first needed, pinned to known settings, checked
-//! before they are used again, closed when nobody needs them.
+//! Connections to database servers: opened when first needed, pinned to known settings, and again
+//! before each use, closed when nobody needs them.
 //!
 //! Nothing in here tries twice: who asks knows how often, and for how long.
 
@@ -10,7 +10,7 @@ mod postgres;
 mod shared;
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::azure::Azure;
@@ -62,6 +62,8 @@ pub struct Target {
     session: Session,
     credential: Option<Credential>,
     clock: Arc<dyn Clock>,
+    /// What pins a session of this server; known once one was opened.
+    pin: OnceLock<String>,
 }
 
 /// A kind of server.
@@ -75,6 +77,13 @@ pub trait Engine: sqlx::Database {
     fn open(
         target: &Target,
     ) -> impl Future<Output = Result<Self::Connection, DatabaseError>> + Send;
+
+    /// Takes back whatever its last user, or SQL that somebody else wrote, has made of the session; an
+    /// error says that the connection is of no use any more.
+    fn renew(
+        target: &Target,
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
 impl Target {
@@ -94,6 +103,7 @@ impl Target {
             server,
             session,
             clock: azure.clock(),
+            pin: OnceLock::new(),
         }
     }
 

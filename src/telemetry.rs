@@ -2,9 +2,12 @@
 //! tells them apart by the stream, one event per line.
 
 mod export;
+mod outlet;
 pub mod spans;
 
 use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -18,11 +21,37 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::Settings;
 pub use export::Export;
+use outlet::Outlet;
 
 use crate::tick::report::{Behind, ClockSkew, LateReport, Tally, TickReport};
 
 /// Transactions that are open for so long are worth a warning with every tick.
 const LONG_WAIT_S: i64 = 300;
+
+/// For what is left to be written at the end.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Where the lines of ticks go; to standard output itself where nothing was started.
+static LINES: OnceLock<Outlet> = OnceLock::new();
+
+/// The log and the spans are written for as long as this is kept.
+#[derive(Debug)]
+pub struct Telemetry {
+    export: Option<Export>,
+    out: Outlet,
+    err: Outlet,
+}
+
+impl Telemetry {
+    /// Writes and sends what is left. The runtime must still be there.
+    pub fn stop(self) {
+        if let Some(export) = self.export {
+            export.stop();
+        }
+        self.out.drain(LAST_LINES);
+        self.err.drain(LAST_LINES);
+    }
+}
 
 /// What brought a tick about.
 #[derive(Debug, Serialize)]
@@ -89,19 +118,23 @@ struct RefusedLine<'a> {
 
 /// The log as `DBTICK_LOG` wants it, e.g. `info` or `dbtick=debug`; and spans, where the settings of
 /// OpenTelemetry name somebody who takes them.
-pub fn start(settings: &Settings, runtime: &Handle) -> Option<Export> {
-    let writer = io::stderr
-        .with_max_level(tracing::Level::ERROR)
-        .or_else(io::stdout);
+pub fn start(settings: &Settings, runtime: &Handle) -> io::Result<Telemetry> {
+    let (out, err) = (Outlet::to(io::stdout())?, Outlet::to(io::stderr())?);
     let export = Export::configured(settings, runtime);
     let filter = settings.get("DBTICK_LOG").unwrap_or("info");
     let taker = export.as_ref().ok().and_then(Option::as_ref);
     // A second start in one process keeps the first.
+    drop(LINES.set(out.clone()));
+    let (to_out, to_err) = (out.clone(), err.clone());
+    let writer = (move || to_err.clone())
+        .with_max_level(tracing::Level::ERROR)
+        .or_else(move || to_out.clone());
     drop(subscriber(filter, writer, taker).try_init());
-    export.unwrap_or_else(|problem| {
+    let export = export.unwrap_or_else(|problem| {
         tracing::error!("no spans are exported: {}", one_line(&problem));
         None
-    })
+    });
+    Ok(Telemetry { export, out, err })
 }
 
 fn subscriber<W>(filter: &str, writer: W, export: Option<&Export>) -> impl Subscriber + use<W>
@@ -215,7 +248,10 @@ fn one_line(text: &str) -> String {
 fn line(value: &impl Serialize) {
     if let Ok(mut text) = serde_json::to_vec(value) {
         text.push(b'\n');
-        io::stdout().lock().write_all(&text).ok();
+        match LINES.get() {
+            Some(outlet) => outlet.put(text),
+            None => drop(io::stdout().lock().write_all(&text)),
+        }
     }
 }
 

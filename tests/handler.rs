@@ -7,6 +7,8 @@ mod support;
 
 #[path = "handler/configuration.rs"]
 mod configuration;
+#[path = "handler/forged.rs"]
+mod forged;
 #[path = "handler/postgres.rs"]
 mod postgres;
 #[path = "handler/protocol.rs"]

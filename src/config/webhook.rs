@@ -1,5 +1,6 @@
 //! A receiver of batches by HTTP, as it is configured.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::Certificate;
@@ -24,6 +25,8 @@ pub struct WebhookConfig {
     pub headers: HeaderMap,
     pub authorization: Option<Authorization>,
     pub network: Network,
+    /// Where, on the port of the url, somebody hands out tokens: a name must not lead there either.
+    pub identity: Vec<IpAddr>,
     /// Whom to trust besides the authorities of the system.
     pub authorities: Vec<Certificate>,
     pub gzip: bool,
@@ -57,6 +60,7 @@ impl WebhookConfig {
             headers: HeaderMap::new(),
             authorization: None,
             network: Network::Any,
+            identity: Vec::new(),
             authorities: Vec::new(),
             gzip: false,
             envelope: Envelope::Native,

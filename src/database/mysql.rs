@@ -59,11 +59,17 @@ impl Engine for MySql {
             .fetch_one(&mut connection)
             .await
             .map_err(opening)?;
+        let pin = target.pin.get_or_init(|| settings(target, &version));
         connection
-            .execute(AssertSqlSafe(settings(target, &version)))
+            .execute(AssertSqlSafe(pin.clone()))
             .await
             .map_err(opening)?;
         Ok(connection)
+    }
+
+    async fn renew(target: &Target, connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
+        let pin = target.pin.get().cloned().unwrap_or_default();
+        connection.execute(AssertSqlSafe(pin)).await.map(drop)
     }
 }
 
@@ -87,7 +93,7 @@ fn settings(target: &Target, version: &str) -> String {
     let wait = WAIT_TIMEOUT.as_secs();
     format!(
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, {access};
-         SET SESSION sql_mode = '{SQL_MODE}', autocommit = 1, {statement_timeout}, \
+         SET SESSION sql_mode = '{SQL_MODE}', autocommit = 1, time_zone = '+00:00', {statement_timeout}, \
          innodb_lock_wait_timeout = {lock}, lock_wait_timeout = {lock}, wait_timeout = {wait}, \
          max_sort_length = {SORTED_BYTES}"
     )

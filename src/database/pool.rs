@@ -68,7 +68,7 @@ impl<E: Engine> Pool<E> {
         }))
     }
 
-    /// An idle connection that still answers, else a new one.
+    /// An idle connection that still answers, as if it were new, else a new one.
     pub async fn take(&self) -> Result<Lent<E>, DatabaseError> {
         let pool = &self.0;
         let permit = timeout(PATIENCE, Arc::clone(&pool.permits).acquire_owned()).await;
@@ -82,7 +82,8 @@ impl<E: Engine> Pool<E> {
         };
         while let Some(mut connection) = pool.pop() {
             // Whatever is wrong with it, a new one tells.
-            if let Ok(Ok(())) = timeout(PING_TIMEOUT, connection.ping()).await {
+            if let Ok(Ok(())) = timeout(PING_TIMEOUT, E::renew(&pool.target, &mut connection)).await
+            {
                 return Ok(lent(connection));
             }
         }

@@ -5,13 +5,16 @@
 //! `default_transaction_read_only` to other people's sessions.
 
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
-use sqlx::{ConnectOptions, Postgres};
+use sqlx::{ConnectOptions, Executor, Postgres};
 
 use super::{
     Access, DatabaseError, Engine, IDLE_IN_TRANSACTION, LOCK_TIMEOUT, Pool, Pools, Target, fault,
     milliseconds,
 };
 use crate::config::connection::TlsMode;
+
+/// Back to what the start-up packet says. Statements that are prepared stay: the client knows them.
+const RENEW: &str = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL";
 
 impl Engine for Postgres {
     fn among(pools: &mut Pools) -> &mut Vec<Pool<Self>> {
@@ -69,5 +72,9 @@ impl Engine for Postgres {
             .connect()
             .await
             .map_err(|error| fault::opening(target, error))
+    }
+
+    async fn renew(_: &Target, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        connection.execute(RENEW).await.map(drop)
     }
 }

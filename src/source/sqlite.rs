@@ -10,6 +10,7 @@ mod late;
 mod lookup;
 mod page;
 mod shape;
+mod snapshot;
 pub(super) mod survey;
 mod value;
 
@@ -18,8 +19,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
-use sqlx::{ConnectOptions, Sqlite, Transaction};
 
 use super::{Description, Located, ReadPage, Source, SourceError, clean_up};
 use crate::config::{CleanUp, Connection, LateMode, SourceConfig};
@@ -30,7 +31,10 @@ use fault::Faults;
 use late::Newest;
 use page::Reading;
 use shape::SqliteShape;
+use snapshot::Snapshot;
 
+/// Of everything that one read asks; as long as a server lets a statement run.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// One read, and one `check` or status beside it.
 const MAX_CONNECTIONS: u32 = 2;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -116,9 +120,10 @@ impl SqliteSource {
     }
 
     /// A snapshot, and the shape that is true in it.
-    async fn begin(&self) -> Result<(Transaction<'static, Sqlite>, Arc<SqliteShape>), SourceError> {
+    async fn begin(&self) -> Result<(Snapshot, Arc<SqliteShape>), SourceError> {
         let opened = |error| self.faults().of("opening", error);
-        let mut snapshot = self.pool().begin().await.map_err(opened)?;
+        let snapshot = Snapshot::begin(self.pool(), STATEMENT_TIMEOUT).await;
+        let mut snapshot = snapshot.map_err(opened)?;
         let version: i64 = sqlx::query_scalar("PRAGMA schema_version")
             .fetch_one(&mut *snapshot)
             .await

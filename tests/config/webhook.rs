@@ -241,6 +241,13 @@ fn authorities_come_from_a_file_or_from_a_setting() {
     }
 }
 
+fn beside_endpoints(webhook: Value) -> World {
+    world(webhook)
+        .setting("IDENTITY_ENDPOINT", "http://127.0.0.1:4141/msi/token")
+        .setting("MSI_ENDPOINT", "http://localhost:4142/")
+        .setting("IMDS_ENDPOINT", "https://tokens.example:4143")
+}
+
 #[test]
 fn what_is_never_a_receiver_is_refused() {
     for (webhook, expected) in [
@@ -260,9 +267,34 @@ fn what_is_never_a_receiver_is_refused() {
             json!({ "url": "http://[::1]:4141/" }),
             "url: is the identity endpoint",
         ),
+        (
+            json!({ "url": "http://0.0.0.0:4141/", "allow_http": true }),
+            "url: is the identity endpoint",
+        ),
+        (
+            json!({ "url": "https://[::]:4141/" }),
+            "url: is the identity endpoint",
+        ),
+        (
+            json!({ "url": "http://2130706433:4142/" }),
+            "url: is the identity endpoint",
+        ),
+        (
+            json!({ "url": "https://tokens.example:4143/" }),
+            "url: is the identity endpoint",
+        ),
     ] {
-        let world = world(webhook).setting("IDENTITY_ENDPOINT", "http://127.0.0.1:4141/msi/token");
-        refused(&world, expected);
+        refused(&beside_endpoints(webhook), expected);
+    }
+    // A name is judged by what it leads to, when it does.
+    for (url, found) in [
+        ("https://example.org:4141/", 1),
+        ("https://example.org:4142/", 1),
+        ("https://example.org/", 0),
+        ("http://127.0.0.1:4145/", 0),
+    ] {
+        let identity = accepted(&beside_endpoints(json!({ "url": url }))).identity;
+        assert_eq!(identity.len(), found, "{url}");
     }
     let open = json!({ "url": "https://10.0.0.4/", "deny_private": false });
     assert_eq!(accepted(&world(open)).network, Network::Any);

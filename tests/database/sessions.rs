@@ -132,6 +132,70 @@ async fn a_mariadb_session_is_pinned_whatever_the_defaults_are() {
     assert!(matches!(&error, DatabaseError::Refused { .. }), "{error}");
 }
 
+/// S12: SQL of somebody else runs in it, and a function can change any of these for whoever comes next.
+#[tokio::test]
+async fn a_session_that_was_changed_is_pinned_again_before_its_next_use() {
+    let postgres = Server::start().await;
+    postgres
+        .sql("CREATE TABLE canary (id int); CREATE ROLE other; GRANT ALL ON canary TO other")
+        .await;
+    let pool = pool::<Postgres>(&postgres.url());
+    let mut connection = pool.take().await.unwrap();
+    let before = shown(&mut connection).await;
+    let pid = process(&mut connection).await;
+    connection
+        .execute(
+            "SELECT set_config('default_transaction_read_only', 'off', false), \
+             set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false), \
+             set_config('search_path', 'pg_catalog', false), set_config('TimeZone', 'Asia/Tokyo', false), \
+             set_config('bytea_output', 'escape', false), set_config('role', 'other', false)",
+        )
+        .await
+        .unwrap();
+    assert_ne!(shown(&mut connection).await, before);
+    connection.give_back();
+    let mut connection = pool.take().await.unwrap();
+    assert_eq!(process(&mut connection).await, pid, "the same session");
+    assert_eq!(shown(&mut connection).await, before);
+    let write = connection.execute("INSERT INTO canary VALUES (1)").await;
+    let error = write.unwrap_err().to_string();
+    assert!(error.contains("read-only"), "{error}");
+
+    let mariadb = MariaDb::start().await;
+    mariadb.sql("CREATE TABLE canary (id int)").await;
+    let pool = crate::pool::<MySql>(&mariadb.url());
+    let mut connection = pool.take().await.unwrap();
+    connection
+        .execute(
+            "SET SESSION TRANSACTION READ WRITE; SET SESSION sql_mode = 'ANSI_QUOTES', \
+             max_statement_time = 0, time_zone = '+09:00', autocommit = 0, lock_wait_timeout = 999",
+        )
+        .await
+        .unwrap();
+    connection.give_back();
+    let mut connection = pool.take().await.unwrap();
+    let changed: String = sqlx::query_scalar(
+        "SELECT CONCAT_WS(' ', @@tx_read_only, @@sql_mode, @@max_statement_time, @@time_zone, \
+         @@autocommit, @@lock_wait_timeout)",
+    )
+    .fetch_one(&mut *connection)
+    .await
+    .unwrap();
+    let pinned =
+        "ON STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION 12.345000 +00:00 ON 5";
+    assert_eq!(changed, pinned);
+    let write = connection.execute("INSERT INTO canary VALUES (1)").await;
+    let error = write.unwrap_err().to_string();
+    assert!(error.contains("READ ONLY"), "{error}");
+}
+
+async fn process(connection: &mut sqlx::PgConnection) -> i32 {
+    sqlx::query_scalar("SELECT pg_backend_pid()")
+        .fetch_one(connection)
+        .await
+        .unwrap()
+}
+
 #[tokio::test]
 async fn a_statement_that_takes_too_long_is_ended_by_the_server() {
     let short = |value: &str| {
@@ -187,10 +251,7 @@ async fn a_connection_that_was_given_back_is_used_again_and_a_broken_one_is_repl
 
 async fn backend(pool: &Pool<Postgres>) -> i32 {
     let mut connection = pool.take().await.unwrap();
-    let pid = sqlx::query_scalar("SELECT pg_backend_pid()")
-        .fetch_one(&mut *connection)
-        .await
-        .unwrap();
+    let pid = process(&mut connection).await;
     connection.give_back();
     pid
 }

@@ -4,9 +4,10 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::support::handler::{BINARY, free_port};
@@ -137,6 +138,52 @@ async fn rows_are_delivered_even_when_nobody_reads_the_log() {
     child.wait().unwrap();
     assert_eq!(answer.status, 200);
     assert_eq!(world.state("orders").committed(), 1);
+}
+
+/// A pipe holds 64 KiB; whoever writes more into it waits for a reader.
+#[tokio::test]
+async fn a_log_that_nobody_reads_holds_up_neither_ticks_nor_the_stop() {
+    let world = World::with_orders(json!({}))
+        .await
+        .poller("Missing", json!({ "source": { "table": "no_such_table" } }))
+        .setting("DBTICK_LOG", "trace");
+    let port = free_port();
+    let mut child = tokio::process::Command::new(BINARY)
+        .arg("serve")
+        .env_clear()
+        .envs(&world.environment)
+        .env("FUNCTIONS_CUSTOMHANDLER_PORT", port.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    within("it is ready", async {
+        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            assert_eq!(child.try_wait().unwrap(), None, "it stays up");
+            tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+        }
+    })
+    .await;
+    let mut table = world.writer().await;
+    let body = timer_body(&Value::Null).to_string();
+    for tick in 1..=60 {
+        table.insert(1).await;
+        let answer = exchange(port, chunked("Orders", "id", &body)).await;
+        assert_eq!(answer.status, 200, "tick {tick}");
+        let long = "x".repeat(3000);
+        let answer = exchange(port, chunked(&long, "id", &body)).await;
+        assert_eq!(answer.status, 404, "tick {tick}");
+    }
+    assert_eq!(world.state("orders").committed(), 60);
+    let pid = child.id().unwrap().cast_signed();
+    kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    let ended = within("it ends", child.wait()).await.unwrap();
+    let mut said = String::new();
+    let read = child.stdout.take().unwrap().read_to_string(&mut said).await;
+    read.unwrap();
+    assert_ne!(ended.code(), Some(0));
+    assert!(said.contains("dbtick.tick"), "{said}");
 }
 
 #[tokio::test]

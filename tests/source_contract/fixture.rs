@@ -152,6 +152,7 @@ fn server(port: u16, database: &str, user: &str, password: &str) -> Server {
             roots: None,
         },
         connect_timeout: None,
+        most_connections: None,
     }
 }
 

@@ -13,6 +13,8 @@ mod property;
 #[path = "postgres/values.rs"]
 mod values;
 
+use std::os::unix::fs::PermissionsExt;
+
 use dbtick::config::{Connection, Rows, SourceConfig};
 use dbtick::model::position::{Position, Scalar};
 use serde_json::Value;
@@ -196,6 +198,76 @@ async fn a_function_that_writes_is_refused() {
     let found = failure(&fixture.query(hidden, &["id"], &["id"])).await;
     assert!(found.contains("query failed"), "{found}");
     assert_eq!(fixture.count("canary").await, 1);
+}
+
+/// S12: by a superuser, who may do everything else. (Functions of the server that act outside of any
+/// transaction, such as those for large objects before version 16, are named by `check`; see SECURITY.md.)
+#[tokio::test]
+async fn nothing_that_a_query_or_filter_can_say_writes() {
+    let engine = Engine::postgres().await;
+    let mut fixture = engine
+        .fixture(
+            "CREATE TABLE canary (id int PRIMARY KEY); INSERT INTO canary VALUES (1);
+             CREATE FUNCTION eat() RETURNS bool LANGUAGE sql AS 'DELETE FROM canary; SELECT true';
+             CREATE SEQUENCE s",
+        )
+        .await;
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let file = directory.path().join("written");
+    let file_name = file.display();
+    for query in [
+        "SELECT id FROM canary; DELETE FROM canary".to_owned(),
+        "DELETE FROM canary RETURNING id".to_owned(),
+        "INSERT INTO canary VALUES (2) RETURNING id".to_owned(),
+        "SELECT id INTO made FROM canary".to_owned(),
+        "CREATE TABLE made AS SELECT id FROM canary".to_owned(),
+        "SELECT id FROM canary FOR UPDATE".to_owned(),
+        "TRUNCATE canary".to_owned(),
+        "DO $$ BEGIN DELETE FROM canary; END $$".to_owned(),
+        "EXPLAIN ANALYZE DELETE FROM canary".to_owned(),
+        "COPY canary TO PROGRAM 'cat >/dev/null'".to_owned(),
+        format!("COPY canary TO '{file_name}'"),
+        format!("COPY (SELECT id FROM canary) TO PROGRAM 'touch {file_name}'"),
+        "SELECT setval('s', 99) AS id".to_owned(),
+        "SELECT nextval('s') AS id".to_owned(),
+        "SELECT 1 AS id WHERE query_to_xml('DELETE FROM canary', true, true, '') IS NULL"
+            .to_owned(),
+        "SELECT id FROM canary) AS q; DELETE FROM canary; SELECT * FROM (SELECT id FROM canary"
+            .to_owned(),
+        "SELECT id FROM canary -- $1\n) AS q; DELETE FROM canary --".to_owned(),
+        "SELECT id FROM canary WHERE E'\\'); DELETE FROM canary; --' = ''".to_owned(),
+    ] {
+        let config = fixture.query(&query, &["id"], &["id"]);
+        let found = read(open(&config).as_ref(), None, 10, MANY_BYTES).await;
+        // The last one is what it looks like: a query with a strange text in it.
+        assert!(found.is_err() || query.contains("= ''"), "{query}");
+    }
+    for filter in [
+        "id = 1; DELETE FROM canary",
+        "true) AND eat() AND (true",
+        "eat()",
+        "EXISTS (DELETE FROM canary RETURNING id)",
+        "id = (SELECT nextval('s'))",
+        "set_config('transaction_read_only', 'off', false) = 'off' AND eat()",
+    ] {
+        let mut config = fixture.table("canary", &["id"], &["id"]);
+        config.filter = Some(filter.to_owned());
+        let found = read(open(&config).as_ref(), None, 10, MANY_BYTES).await;
+        assert!(found.is_err(), "{filter}");
+    }
+    // What it does to its session ends with the read.
+    let patient = "SELECT id, CASE current_setting('default_transaction_read_only') \
+         WHEN 'on' THEN set_config('default_transaction_read_only', 'off', false) ELSE eat()::text END AS x FROM canary";
+    let source = open(&fixture.query(patient, &["id"], &["id"]));
+    for _ in 0..3 {
+        let page = read(source.as_ref(), None, 10, MANY_BYTES).await.unwrap();
+        assert_eq!(page.page.len(), 1);
+    }
+    assert_eq!(fixture.count("canary").await, 1);
+    assert_eq!(fixture.count("s WHERE is_called").await, 0, "the sequence");
+    assert_eq!(fixture.count("pg_class WHERE relname = 'made'").await, 0);
+    assert!(!file.exists());
 }
 
 #[tokio::test]

@@ -101,6 +101,59 @@ async fn values_without_an_exact_place_in_the_order_stop_the_read() {
     assert!(found.contains(expect), "{found}");
 }
 
+/// S12: a file has no users; what keeps it whole is the connection alone.
+#[tokio::test]
+async fn nothing_that_a_query_or_filter_can_say_writes() {
+    let mut fixture = Engine::Sqlite
+        .fixture("CREATE TABLE canary (id INTEGER PRIMARY KEY); INSERT INTO canary VALUES (1)")
+        .await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("written");
+    let file_name = file.display();
+    for query in [
+        "SELECT id FROM canary; DELETE FROM canary".to_owned(),
+        "DELETE FROM canary RETURNING id".to_owned(),
+        "INSERT INTO canary VALUES (2) RETURNING id".to_owned(),
+        "WITH w AS (SELECT 1) DELETE FROM canary RETURNING id".to_owned(),
+        "PRAGMA query_only = OFF".to_owned(),
+        "PRAGMA user_version = 7".to_owned(),
+        format!("ATTACH '{file_name}' AS other"),
+        format!("VACUUM INTO '{file_name}'"),
+        "SELECT query_only AS id FROM pragma_query_only('OFF')".to_owned(),
+        "SELECT 1 AS id FROM pragma_query_only(0), pragma_user_version(7)".to_owned(),
+        "SELECT 1 AS id FROM pragma_user_version(7)".to_owned(),
+        "SELECT 1 AS id FROM pragma_journal_mode('OFF')".to_owned(),
+        "SELECT 1 AS id FROM pragma_wal_checkpoint".to_owned(),
+        "SELECT load_extension('/nowhere') AS id".to_owned(),
+        format!("SELECT writefile('{file_name}', 'x') AS id"),
+        "SELECT id FROM canary) AS q; DELETE FROM canary; SELECT * FROM (SELECT id FROM canary"
+            .to_owned(),
+        "SELECT id FROM canary\0; DELETE FROM canary".to_owned(),
+    ] {
+        let config = fixture.query(&query, &["id"], &["id"]);
+        let found = read(open(&config).as_ref(), None, 10, MANY_BYTES).await;
+        assert!(found.is_err(), "{query}: {found:?}");
+    }
+    for filter in [
+        "id = 1; DELETE FROM canary",
+        "1) AND (1",
+        "id IN (DELETE FROM canary RETURNING id)",
+    ] {
+        let mut config = fixture.table("canary", &["id"], &["id"]);
+        config.filter = Some(filter.to_owned());
+        let found = read(open(&config).as_ref(), None, 10, MANY_BYTES).await;
+        assert!(found.is_err(), "{filter}");
+    }
+    assert_eq!(fixture.count("canary").await, 1);
+    assert_eq!(
+        fixture
+            .count("pragma_user_version WHERE user_version <> 0")
+            .await,
+        0
+    );
+    assert!(!file.exists());
+}
+
 #[tokio::test]
 async fn a_missing_file_and_a_file_of_another_kind_are_told_apart() {
     let other = tempfile::NamedTempFile::new().unwrap();

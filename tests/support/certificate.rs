@@ -1,5 +1,5 @@
 //! Certificates for servers with TLS, made once by `openssl`: an authority that no system trusts,
-//! and a server certificate of `localhost` that it signed.
+//! and server certificates of `localhost` that it signed, or should not have.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,31 @@ pub struct Certificate {
     pub key: PathBuf,
 }
 
+/// What is wrong with a certificate; all else about it is right.
+#[derive(Debug, Clone, Copy)]
+pub enum Flaw {
+    Expired,
+    NotYetValid,
+    /// Nobody stands behind it; the authority is another one.
+    SelfSigned,
+}
+
 impl Certificate {
+    pub fn with_flaw(flaw: Flaw, directory: &Path) -> Self {
+        let target = directory.join("tls");
+        server::copy_of("tls-flaws", &target, make_flawed);
+        let name = match flaw {
+            Flaw::Expired => "expired.pem",
+            Flaw::NotYetValid => "later.pem",
+            Flaw::SelfSigned => "self.pem",
+        };
+        Self {
+            authority: target.join("ca.pem"),
+            certificate: target.join(name),
+            key: target.join("server.key"),
+        }
+    }
+
     /// In a directory of a server, readable for it alone.
     pub fn in_directory(directory: &Path) -> Self {
         let target = directory.join("tls");
@@ -36,6 +60,23 @@ fn make(directory: &Path) {
          printf 'subjectAltName=DNS:localhost\\nbasicConstraints=CA:FALSE\\n' >extensions
          openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 3650 \
            -extfile extensions -out server.pem",
+        directory.display()
+    );
+    server::run(Path::new("sh"), &["-c", &make]);
+}
+
+fn make_flawed(directory: &Path) {
+    make(directory);
+    let make = format!(
+        "set -e; umask 077; cd {0}; touch index.txt; echo 01 >serial
+         printf '[ca]\ndefault_ca=d\n[d]\ndatabase=index.txt\nserial=serial\nnew_certs_dir=.\n' >ca.cnf
+         printf 'certificate=ca.pem\nprivate_key=ca.key\ndefault_md=sha256\nunique_subject=no\n' >>ca.cnf
+         printf 'policy=p\n[p]\ncommonName=supplied\n' >>ca.cnf
+         sign='openssl ca -batch -notext -config ca.cnf -extfile extensions -in server.csr'
+         $sign -startdate 20200101000000Z -enddate 20200201000000Z -out expired.pem
+         $sign -startdate 20900101000000Z -enddate 20910101000000Z -out later.pem
+         openssl req -x509 -key server.key -days 3650 -subj '/CN=dbtick test of nobody' \
+           -addext subjectAltName=DNS:localhost -addext basicConstraints=CA:FALSE -out self.pem",
         directory.display()
     );
     server::run(Path::new("sh"), &["-c", &make]);

@@ -1,11 +1,13 @@
 //! Signatures, judged by the libraries that receivers use (S4).
 
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
 
 use dbtick::config::secret::SigningKey;
 use serde_json::Value;
 
-use crate::support::verify::Receiver;
+use crate::support::verify::{self, Receiver};
 use crate::{PATIENT, RawReceiver, Seen, WebhookConfig, batch, deliver, open, status, webhook};
 
 /// "canary" four and five times.
@@ -14,12 +16,17 @@ const OLD: &str = "whsec_Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5";
 const OTHER: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 async fn requests(secrets: &[&str], answers: &[&str]) -> Vec<Seen> {
+    requests_of(secrets, answers, false).await
+}
+
+async fn requests_of(secrets: &[&str], answers: &[&str], gzip: bool) -> Vec<Seen> {
     let script = answers.iter().map(|line| status(line)).collect();
     let receiver = RawReceiver::playing(script).await;
     let keys = secrets.iter().map(|text| SigningKey::parse(text).unwrap());
     let sink = open(WebhookConfig {
         timeout: PATIENT,
         signing: keys.collect(),
+        gzip,
         ..webhook(receiver.port)
     });
     deliver(&sink).await;
@@ -73,6 +80,78 @@ async fn whatever_is_changed_on_the_way_is_rejected() {
             let refused = receiver.verify(NEW, headers, body);
             assert!(refused.is_err(), "{receiver:?} {headers}");
         }
+    }
+}
+
+/// Standard input: the headers on a line, then the body. A signature whose base64 has other spare bits is the
+/// same signature.
+const FLIP: &str = r#"
+import base64, json, os, sys
+sys.path.insert(0, sys.argv[1])
+from verify import verify
+
+headers, body = json.loads(sys.stdin.buffer.readline()), sys.stdin.buffer.read()
+
+def taken(headers, body):
+    try:
+        verify(os.environ["WEBHOOK_SECRET"], headers, body)
+        return True
+    except Exception:
+        return False
+
+def flips(data):
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        yield bytes(flipped)
+
+def meant(signature):
+    try:
+        version, value = signature.split(",", 1)
+        return version, base64.b64decode(value)
+    except Exception:
+        return None
+
+assert taken(headers, body)
+tried, wrong = 0, []
+for flipped in flips(body):
+    tried += 1
+    if taken(headers, flipped):
+        wrong.append(repr(flipped))
+for name in ["webhook-id", "webhook-timestamp", "webhook-signature"]:
+    for flipped in flips(headers[name].encode()):
+        value = flipped.decode("latin-1")
+        if name == "webhook-signature" and meant(value) == meant(headers[name]):
+            continue
+        tried += 1
+        if taken({**headers, name: value}, body):
+            wrong.append(name + ": " + repr(value))
+print(json.dumps({"tried": tried, "wrong": wrong}))
+"#;
+
+/// S4: of the body, plain and compressed, and of every header that is signed or signs.
+#[tokio::test]
+async fn every_flipped_bit_is_rejected_by_the_library_of_the_receiver() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/verify");
+    for gzip in [false, true] {
+        let seen = requests_of(&[NEW], &["200 OK"], gzip).await;
+        let input = [
+            seen[0].headers().to_string().as_bytes(),
+            b"\n",
+            &seen[0].body,
+        ]
+        .concat();
+        let mut flip = Command::new(verify::python());
+        flip.args(["-B", "-c", FLIP])
+            .arg(&docs)
+            .env("WEBHOOK_SECRET", NEW);
+        let output = verify::run(&mut flip, &input);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(found["wrong"], Value::Array(vec![]), "gzip {gzip}");
+        let tried = found["tried"].as_u64().unwrap();
+        assert!(tried as usize > seen[0].body.len() * 8, "{tried}");
     }
 }
 

@@ -52,7 +52,9 @@ pub(super) fn webhook(
     };
     let authorization = reader.authorization(at, url.as_ref(), bearer, entra);
     let headers = reader.headers(&at.key("headers"), headers.unwrap_or_default(), around);
-    let unless_told = WebhookConfig::new(SecretUrl::new(url?));
+    let url = url?;
+    let identity = reader.identity_addresses(&url);
+    let unless_told = WebhookConfig::new(SecretUrl::new(url));
     Some(WebhookConfig {
         timeout: timeout?,
         attempts: attempts.unwrap_or(unless_told.attempts),
@@ -60,6 +62,7 @@ pub(super) fn webhook(
         headers: headers?,
         authorization: authorization?,
         network,
+        identity,
         authorities: authorities?,
         gzip: gzip.unwrap_or(false),
         envelope: match envelope {

@@ -12,7 +12,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Certificate, Client, ClientBuilder, redirect};
 
 use crate::config::WebhookConfig;
-use crate::model::address::{Forbidden, Network};
+use crate::model::address::{Forbidden, Network, is_same_place};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -31,21 +31,35 @@ pub(super) struct RefusedAddress {
 
 /// One client for all webhooks of a process: connections are shared by receiver.
 pub fn client() -> Result<Client, ClientError> {
-    build(Network::Any, &[])
+    build(Network::Any, &[], &[])
 }
 
 /// The shared client, or one of its own for a webhook that trusts or refuses more than others: a
 /// connection is never used under other rules than those that it was opened by.
 pub(super) fn of(config: &WebhookConfig, shared: Client) -> Result<Client, ClientError> {
-    if config.network == Network::Any && config.authorities.is_empty() {
+    let WebhookConfig {
+        network,
+        identity,
+        authorities,
+        ..
+    } = config;
+    if *network == Network::Any && identity.is_empty() && authorities.is_empty() {
         return Ok(shared);
     }
-    build(config.network, &config.authorities)
+    build(*network, identity, authorities)
 }
 
-fn build(network: Network, authorities: &[Certificate]) -> Result<Client, ClientError> {
-    let names = Arc::new(SystemNames);
-    Ok(builder(Guard { network, names })
+fn build(
+    network: Network,
+    identity: &[IpAddr],
+    authorities: &[Certificate],
+) -> Result<Client, ClientError> {
+    let guard = Guard {
+        network,
+        identity: identity.into(),
+        names: Arc::new(SystemNames),
+    };
+    Ok(builder(guard)
         .tls_certs_merge(authorities.iter().cloned())
         .build()?)
 }
@@ -64,17 +78,25 @@ fn builder(guard: Guard) -> ClientBuilder {
 /// A name with one forbidden address is refused as a whole: it is not in good hands.
 struct Guard {
     network: Network,
+    /// Who hands out tokens.
+    identity: Arc<[IpAddr]>,
     names: Arc<dyn Resolve>,
 }
 
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
         let (network, asked) = (self.network, name.as_str().to_owned());
+        let identity = Arc::clone(&self.identity);
         let found = self.names.resolve(name);
         Box::pin(async move {
             let found: Vec<_> = found.await?.collect();
             for address in found.iter().map(|socket| socket.ip()) {
-                if let Err(why) = network.judge(address) {
+                let is_identity = identity.iter().any(|known| is_same_place(*known, address));
+                let judged = match is_identity {
+                    true => Err(Forbidden::Identity),
+                    false => network.judge(address),
+                };
+                if let Err(why) = judged {
                     let name = asked;
                     return Err(RefusedAddress { name, address, why }.into());
                 }
@@ -120,17 +142,38 @@ mod tests {
     }
 
     fn guarded(network: Network, answers: Vec<Vec<&'static str>>) -> Client {
-        let names = Arc::new(Script(Mutex::new(answers)));
-        builder(Guard { network, names }).build().unwrap()
+        guarded_beside(&[], network, answers)
+    }
+
+    fn guarded_beside(
+        identity: &[IpAddr],
+        network: Network,
+        answers: Vec<Vec<&'static str>>,
+    ) -> Client {
+        let guard = Guard {
+            network,
+            identity: identity.into(),
+            names: Arc::new(Script(Mutex::new(answers))),
+        };
+        builder(guard).build().unwrap()
     }
 
     async fn refusal(network: Network, found: Vec<&'static str>) -> Option<String> {
+        refusal_beside(&[], network, found).await
+    }
+
+    async fn refusal_beside(
+        identity: &[IpAddr],
+        network: Network,
+        found: Vec<&'static str>,
+    ) -> Option<String> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!(
             "http://receiver.test:{}/",
             listener.local_addr().unwrap().port()
         );
-        let request = guarded(network, vec![found]).post(url).send();
+        let client = guarded_beside(identity, network, vec![found]);
+        let request = client.post(url).send();
         tokio::select! {
             biased;
             error = request => {
@@ -150,6 +193,7 @@ mod tests {
             vec!["::ffff:168.63.129.16"],
             vec!["fd00:ec2::254"],
             vec!["fe80::1"],
+            vec!["64:ff9b::a9fe:a9fe"],
             vec!["127.0.0.1", "169.254.169.254"],
         ] {
             let refused = refusal(Network::Any, found.clone()).await.unwrap();
@@ -158,6 +202,23 @@ mod tests {
         assert_eq!(refusal(Network::Any, vec!["127.0.0.1"]).await, None);
         let private = refusal(Network::Public, vec!["::ffff:127.0.0.1"]).await;
         assert!(private.unwrap().contains("deny_private"));
+    }
+
+    /// On the port of the endpoint; on another one, this machine is as good as any.
+    #[tokio::test]
+    async fn a_name_that_leads_to_the_identity_endpoint_is_refused() {
+        let endpoint: [IpAddr; 1] = ["127.0.0.1".parse().unwrap()];
+        for found in [
+            "127.0.0.1",
+            "127.0.0.2",
+            "::1",
+            "0.0.0.0",
+            "::ffff:127.0.0.1",
+        ] {
+            let refused = refusal_beside(&endpoint, Network::Any, vec![found]).await;
+            assert!(refused.unwrap().contains("identity endpoint"), "{found}");
+        }
+        assert_eq!(refusal(Network::Any, vec!["127.0.0.1"]).await, None);
     }
 
     #[tokio::test]

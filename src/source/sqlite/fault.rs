@@ -9,6 +9,7 @@ mod code {
     pub(super) const BUSY: i32 = 5;
     pub(super) const LOCKED: i32 = 6;
     pub(super) const READONLY: i32 = 8;
+    pub(super) const INTERRUPT: i32 = 9;
     pub(super) const IOERR: i32 = 10;
     pub(super) const CORRUPT: i32 = 11;
     pub(super) const CANTOPEN: i32 = 14;
@@ -36,6 +37,13 @@ impl Faults<'_> {
             Some(code::READONLY) => SourceError::Mismatch {
                 what: format!("the database of {setting} is only ever read, and {doing} writes"),
                 remedy: "make source.query and source.filter plain SELECT code".into(),
+            },
+            Some(code::INTERRUPT) => SourceError::Query {
+                context: format!(
+                    "{doing} on {setting} was ended because it took too long; see dbtick check for the \
+                     index that is missing"
+                ),
+                cause: Box::new(error),
             },
             Some(code::BUSY | code::LOCKED) => {
                 unreachable(format!("{setting} is locked by a writer"), error)

@@ -103,7 +103,7 @@ const DEEP: &str = "CREATE TABLE t (id INTEGER PRIMARY KEY, c INT NOT NULL, d TE
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
     INSERT INTO t SELECT i, min(i, 100001), 'x' FROM n;";
 
-type Query = sqlx::query::Query<'static, Sqlite, sqlx::sqlite::SqliteArguments>;
+type Query = sqlx::query::Query<'static, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
 /// How many rows come, and how many steps SQLite takes for them.
 async fn counted(connection: &mut SqliteConnection, query: Query) -> (usize, u64) {
@@ -205,5 +205,45 @@ async fn a_session_cannot_write() {
         .unwrap_err();
     let error = source.faults().of("a statement", refused).to_string();
     assert!(error.contains("only ever read"), "{error}");
+    drop(writer);
+}
+
+const ENDLESS: &str =
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
+
+/// S8.
+#[tokio::test]
+async fn a_statement_that_takes_too_long_is_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("db");
+    let writer = create(&file, "CREATE TABLE t (id INTEGER PRIMARY KEY)").await;
+    let source = SqliteSource::new(config(&file, &["id"], &["id"]));
+    let mut snapshot = Snapshot::begin(source.pool(), Duration::from_millis(50))
+        .await
+        .unwrap();
+    let endless = sqlx::query(ENDLESS).execute(&mut *snapshot);
+    let ended = tokio::time::timeout(Duration::from_secs(10), endless).await;
+    let error = source.faults().of("a query", ended.unwrap().unwrap_err());
+    assert!(error.to_string().contains("took too long"), "{error}");
+    drop((snapshot, writer));
+}
+
+/// S8: nobody waits for it any more, so it ends.
+#[tokio::test]
+async fn a_read_that_is_given_up_ends_and_frees_its_connection() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("db");
+    let writer = create(&file, "CREATE TABLE t (id INTEGER PRIMARY KEY)").await;
+    let source = SqliteSource::new(config(&file, &["id"], &["id"]));
+    for _ in 0..2 * MAX_CONNECTIONS {
+        let read = async {
+            let (mut snapshot, _) = source.begin().await.unwrap();
+            sqlx::query(ENDLESS).execute(&mut *snapshot).await.unwrap();
+        };
+        let given_up = tokio::time::timeout(Duration::from_millis(100), read).await;
+        assert!(given_up.is_err(), "it has no end");
+    }
+    let begun = tokio::time::timeout(ACQUIRE_TIMEOUT / 2, source.begin()).await;
+    assert!(begun.expect("a connection is free").is_ok());
     drop(writer);
 }

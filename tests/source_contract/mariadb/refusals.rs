@@ -1,5 +1,7 @@
 //! What is refused, and what a person is told.
 
+use std::os::unix::fs::PermissionsExt;
+
 use dbtick::config::SourceConfig;
 use dbtick::source::SourceError;
 use serde_json::json;
@@ -66,9 +68,6 @@ async fn queries_that_cannot_be_read_say_why() {
             "SELECT id FROM canary WHERE e = 'x\\'); DELETE FROM canary; -- '",
             "",
         ),
-        ("INSERT INTO canary (id) VALUES (2) RETURNING id", ""),
-        ("SELECT id INTO OUTFILE '/tmp/x' FROM canary", ""),
-        ("SELECT id FROM canary FOR UPDATE", ""),
     ] {
         let config = fixture.query(query, &["id"], &["id"]);
         let read = read(open(&config).as_ref(), None, 10, MANY_BYTES).await;
@@ -78,6 +77,89 @@ async fn queries_that_cannot_be_read_say_why() {
         }
         assert_eq!(fixture.count("canary").await, 1, "{query}");
     }
+}
+
+/// S12: by a user who may do everything else, and into tables without transactions too.
+#[tokio::test]
+async fn nothing_that_a_query_or_filter_can_say_writes() {
+    let engine = super::engine().await;
+    let mut fixture = engine
+        .fixture(
+            "CREATE TABLE canary (id INT PRIMARY KEY); INSERT INTO canary VALUES (1);
+             CREATE TABLE old_canary (id INT PRIMARY KEY) ENGINE=MyISAM; INSERT INTO old_canary VALUES (1);
+             CREATE TABLE aria_canary (id INT PRIMARY KEY) ENGINE=Aria; INSERT INTO aria_canary VALUES (1);
+             CREATE SEQUENCE s;
+             CREATE FUNCTION eat() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM canary; RETURN 1; END;
+             CREATE FUNCTION eat_old() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM old_canary; RETURN 1; END;
+             CREATE FUNCTION eat_aria() RETURNS INT MODIFIES SQL DATA BEGIN DELETE FROM aria_canary; RETURN 1; END;
+             CREATE FUNCTION unlock_and_eat() RETURNS INT MODIFIES SQL DATA BEGIN
+                 IF @@tx_read_only THEN SET SESSION tx_read_only = 0; ELSE DELETE FROM canary; END IF; RETURN 1; END",
+        )
+        .await;
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let file = directory.path().join("written");
+    let file_name = file.display();
+    for query in [
+        "SELECT id FROM canary; DELETE FROM canary".to_owned(),
+        "DELETE FROM canary RETURNING id".to_owned(),
+        "INSERT INTO canary (id) VALUES (2) RETURNING id".to_owned(),
+        "REPLACE INTO canary (id) VALUES (2) RETURNING id".to_owned(),
+        format!("SELECT id INTO OUTFILE '{file_name}' FROM canary"),
+        format!("SELECT id FROM canary INTO OUTFILE '{file_name}'"),
+        format!("SELECT id FROM canary INTO DUMPFILE '{file_name}'"),
+        "SELECT NEXTVAL(s) AS id".to_owned(),
+        "SELECT SETVAL(s, 99) AS id".to_owned(),
+        "SELECT id, eat() AS x FROM canary".to_owned(),
+        "SELECT id, eat_old() AS x FROM canary".to_owned(),
+        "SELECT id, eat_aria() AS x FROM canary".to_owned(),
+        "CALL eat()".to_owned(),
+        "SET SESSION TRANSACTION READ WRITE".to_owned(),
+        "SELECT id FROM canary) AS q; DELETE FROM canary; SELECT * FROM (SELECT id FROM canary"
+            .to_owned(),
+        "SELECT id FROM canary /*!50000 ; DELETE FROM canary */".to_owned(),
+        "SELECT id FROM canary /*M!100000 ; DELETE FROM canary */".to_owned(),
+    ] {
+        let config = fixture.query(&query, &["id"], &["id"]);
+        let found = read(open(&config).as_ref(), None, 10, MANY_BYTES).await;
+        assert!(found.is_err(), "{query}");
+    }
+    for filter in [
+        "id = 1; DELETE FROM canary",
+        "1) AND eat() AND (1",
+        "eat()",
+        "eat_old()",
+        "eat_aria()",
+    ] {
+        let mut config = fixture.table("canary", &["id"], &["id"]);
+        config.filter = Some(filter.to_owned());
+        let found = read(open(&config).as_ref(), None, 10, MANY_BYTES).await;
+        assert!(found.is_err(), "{filter}");
+    }
+    // What it does to its session, if it can at all, ends with the read.
+    let source = open(&fixture.query(
+        "SELECT id, unlock_and_eat() AS x FROM canary",
+        &["id"],
+        &["id"],
+    ));
+    for _ in 0..3 {
+        drop(read(source.as_ref(), None, 10, MANY_BYTES).await);
+    }
+    // Whoever only reads keeps nobody from writing.
+    let locks = open(&fixture.query("SELECT id FROM canary FOR UPDATE", &["id"], &["id"]));
+    drop(read(locks.as_ref(), None, 10, MANY_BYTES).await);
+    fixture
+        .run("SET innodb_lock_wait_timeout = 1; UPDATE canary SET id = 1")
+        .await;
+    for canary in ["canary", "old_canary", "aria_canary"] {
+        assert_eq!(fixture.count(canary).await, 1, "{canary}");
+    }
+    assert_eq!(
+        fixture.count("s WHERE next_not_cached_value <> 1").await,
+        0,
+        "the sequence"
+    );
+    assert!(!file.exists());
 }
 
 /// A session whose defaults are the worst, and quotes of every kind in the filter.

@@ -1,12 +1,15 @@
 //! Where batches are posted to (S1), and where never (S3, for addresses written out).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use reqwest::Url;
 
 use super::Reader;
 use crate::config::fault::Place;
-use crate::model::address::{Forbidden, Network};
+use crate::model::address::{Forbidden, Network, is_same_place};
+
+/// Where the platforms of Azure say who hands out tokens, old names included.
+const IDENTITY_ENDPOINTS: [&str; 3] = ["IDENTITY_ENDPOINT", "MSI_ENDPOINT", "IMDS_ENDPOINT"];
 
 impl Reader<'_> {
     pub(super) fn url(
@@ -17,7 +20,7 @@ impl Reader<'_> {
         network: Network,
     ) -> Option<Url> {
         let problem = match judge(&self.text(at, written)?, allow_http, network) {
-            Ok(url) if self.is_identity_endpoint(&url) => (
+            Ok(url) if self.leads_to_identity(&url) => (
                 "is the identity endpoint of the platform, which is never a receiver",
                 "write the address of the receiver",
             ),
@@ -28,14 +31,31 @@ impl Reader<'_> {
         None
     }
 
-    fn is_identity_endpoint(&self, url: &Url) -> bool {
-        let endpoint = self.settings.filled("IDENTITY_ENDPOINT");
-        let Some(endpoint) = endpoint.and_then(|text| Url::parse(text).ok()) else {
-            return false;
-        };
-        let (ours, theirs) = (Host::of(url), Host::of(&endpoint));
-        url.port_or_known_default() == endpoint.port_or_known_default()
-            && (ours == theirs || ours.is_loopback() && theirs.is_loopback())
+    fn leads_to_identity(&self, url: &Url) -> bool {
+        self.identity_beside(url).any(|endpoint| {
+            let (ours, theirs) = (Host::of(url), Host::of(&endpoint));
+            match (ours.address(), theirs.address()) {
+                (Some(ours), Some(theirs)) => is_same_place(ours, theirs),
+                _ => ours == theirs,
+            }
+        })
+    }
+
+    /// What a name in the url must not resolve to.
+    pub(super) fn identity_addresses(&self, url: &Url) -> Vec<IpAddr> {
+        let endpoints = self.identity_beside(url);
+        endpoints
+            .filter_map(|endpoint| Host::of(&endpoint).address())
+            .collect()
+    }
+
+    /// Whoever hands out tokens on the port of this url.
+    fn identity_beside(&self, url: &Url) -> impl Iterator<Item = Url> {
+        let port = url.port_or_known_default();
+        IDENTITY_ENDPOINTS.iter().filter_map(move |name| {
+            let endpoint = Url::parse(self.settings.filled(name)?).ok()?;
+            (endpoint.port_or_known_default() == port).then_some(endpoint)
+        })
     }
 }
 
@@ -61,6 +81,7 @@ fn judge(
         let problem = match why {
             Forbidden::Metadata => "is a link-local or metadata address, which is never a receiver",
             Forbidden::Private => "is a private address, which deny_private refuses",
+            Forbidden::Identity => unreachable!("a network knows no endpoints"),
         };
         return Err((problem, "write the address of the receiver"));
     }
@@ -99,11 +120,17 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn is_loopback(&self) -> bool {
+    /// As far as it is known without asking anybody.
+    fn address(&self) -> Option<IpAddr> {
         match self {
-            Self::Name(name) => *name == "localhost",
-            Self::Address(address) => address.is_loopback(),
+            Self::Name("localhost") => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            Self::Name(_) => None,
+            Self::Address(address) => Some(*address),
         }
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.address().is_some_and(|address| address.is_loopback())
     }
 }
 
@@ -141,6 +168,21 @@ mod tests {
             ("https://[fe80::1]/", Some("metadata")),
             ("https://[::ffff:169.254.169.254]/", Some("metadata")),
             ("https://[::ffff:a83f:8110]/", Some("metadata")),
+            ("https://[64:ff9b::a9fe:a9fe]/", Some("metadata")),
+            ("https://0251.0376.0251.0376/", Some("metadata")),
+            ("https://169.254.43518/", Some("metadata")),
+            ("https://169.254.169.254./", Some("metadata")),
+            ("https://%31%36%39.254.169.254/", Some("metadata")),
+            ("https://１６９。254。169。254/", Some("metadata")),
+            (
+                "https://user@169.254.169.254:443@169.254.169.254/",
+                Some("metadata"),
+            ),
+            ("https://example.org\\@169.254.169.254/", None),
+            ("https://[fe80::1%25eth0]/", Some("absolute")),
+            ("https://0.0.0.0/", None),
+            ("http://0.0.0.0/", Some("plain http")),
+            ("http://localhost./", Some("plain http")),
         ] {
             let problem = judge(url, false, Network::Any)
                 .err()
