@@ -115,6 +115,22 @@ fn every_hand_edit_of_a_checked_document_is_refused() {
     }
 }
 
+/// The name of the check itself, too: without one it would pass for a plain version-1 document.
+#[test]
+fn every_flipped_bit_is_refused() {
+    let original = example().to_bytes();
+    for bit in 0..original.len() * 8 {
+        let mut flipped = original.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(
+            load(&flipped).is_err(),
+            "bit {} of byte {}",
+            bit % 8,
+            bit / 8
+        );
+    }
+}
+
 #[test]
 fn what_is_not_ours_to_read_is_refused_with_a_reason() {
     let plain: Value = serde_json::from_str(PLAIN_VERSION_1).unwrap();

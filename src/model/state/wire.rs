@@ -293,10 +293,12 @@ impl Wire {
                 });
             }
         }
-        // A plain version-1 document carries no check; the first write of ours adds it.
-        if let Some(check) = check
-            && check != check::sum(&value)
-        {
+        // A plain version-1 document carries no check; the first write of ours adds it, and counters.
+        let intact = match check {
+            Some(check) => check == check::sum(&value),
+            None => value.get("counters").is_none(),
+        };
+        if !intact {
             return Err(DocumentError::Tampered);
         }
         serde_json::from_value(value).map_err(|error| DocumentError::Illegal(error.to_string()))
