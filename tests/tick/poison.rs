@@ -232,6 +232,34 @@ async fn a_receiver_that_recovers_in_the_middle_of_the_search_convicts_no_row() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_row_that_was_not_tried_when_it_was_asked_for_once_more_is_not_convicted() {
+    let world = world(4, 4);
+    world.hook().is(Temper::Always(FailureKind::Rejected));
+    for _ in 0..4 {
+        failed(world.tick().await);
+        sleep(Duration::from_secs(301)).await;
+    }
+    // Whole, first half, row 1, which the others show to be bad; then it is not tried.
+    let (no, yes) = (Reply::Fail(FailureKind::Rejected), Reply::Acknowledge);
+    let search = [
+        no.clone(),
+        no.clone(),
+        no,
+        yes.clone(),
+        yes.clone(),
+        Reply::DoNotTry,
+    ];
+    world.hook().will(search);
+    world.hook().is(Temper::Kind);
+    failed(world.tick().await);
+    assert_eq!(aside(&world).await, []);
+    later().await;
+    ticks_until_done(&world, 2).await;
+    assert_eq!(aside(&world).await, []);
+    assert_eq!(world.checkpoint(), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_receiver_that_begins_to_reject_everything_in_the_middle_of_the_search_convicts_no_row() {
     let world = world(4, 4);
     world

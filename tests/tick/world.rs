@@ -764,6 +764,8 @@ pub(crate) enum Reply {
     Refuse,
     RefuseUntil(Timestamp),
     Fail(FailureKind),
+    /// It says of each event that it has not tried it.
+    DoNotTry,
     Never,
 }
 
@@ -928,6 +930,14 @@ impl Sink for Receiver {
             Reply::Refuse => failed(None),
             Reply::RefuseUntil(until) => failed(Some(until)),
             Reply::Fail(kind) => Verdict::Failed(DeliveryFailure::new(kind, format!("{kind:?}"))),
+            Reply::DoNotTry => {
+                let untried = batch.event_ids.iter().map(|id| Unaccepted {
+                    id: *id,
+                    reason: "busy".to_owned(),
+                    stance: Stance::NotTried,
+                });
+                Verdict::Partly(untried.collect())
+            }
             Reply::Never => std::future::pending().await,
         };
         self.attempts.lock().unwrap()[slot].answered = true;

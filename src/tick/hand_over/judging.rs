@@ -7,7 +7,7 @@ use super::{Fate, Suspect, Work, blames_content};
 use crate::model::envelope::Batch;
 use crate::model::page::{EventId, PageWriter};
 use crate::model::position::Position;
-use crate::sink::{DeliveryFailure, FailureKind, Verdict};
+use crate::sink::{DeliveryFailure, FailureKind, Stance, Verdict};
 use crate::source::ReadPage;
 
 /// So many rows that a sink has got before are sent again to see that it takes anything: one of them may
@@ -106,6 +106,11 @@ impl Work<'_> {
                 }
                 Verdict::Failed(failure) if !blames_content(failure.kind) => {
                     self.failure = Some(failure);
+                }
+                // That says nothing about the row.
+                Verdict::Partly(named) if named.iter().all(|it| it.stance == Stance::NotTried) => {
+                    let reason = "it did not try a row that it has refused before";
+                    self.failure = Some(DeliveryFailure::new(FailureKind::Passing, reason));
                 }
                 Verdict::Failed(_) | Verdict::Partly(_) => {}
             }

@@ -75,7 +75,8 @@ pub(super) fn what_is_aside_is_counted(known: &Invariants, end: &End<'_>) -> Hel
     })
 }
 
-/// A holder has one batch in flight, so each claim repeats at most one, to each sink. Who looks for a bad
+/// A holder has one batch in flight, so each claim repeats at most one, to each sink; after a failure, of
+/// two rows at the least, so that one can show whose fault it is. Who looks for a bad
 /// row sends one that was taken once more, or a few that were delivered before. Who is behind has a batch
 /// of its own, and gets what is above the checkpoint all at once.
 pub(super) fn a_claim_repeats_what_was_in_flight(known: &Invariants, end: &End<'_>) -> Held {
@@ -83,7 +84,7 @@ pub(super) fn a_claim_repeats_what_was_in_flight(known: &Invariants, end: &End<'
     let claims = end.document.map_or(0, |it| it.lease.token.get());
     let batch = end.layout.max_rows as u64;
     let each = match (end.layout.has_manners, end.layout.leaves_behind()) {
-        (false, _) => batch,
+        (false, _) => batch.max(2),
         (true, false) => batch + 4,
         (true, true) => 2 * (batch + 4) + known.most_delivered,
     };
