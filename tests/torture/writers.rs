@@ -18,7 +18,7 @@ use super::tables::Table;
 /// For each table.
 pub(crate) const WRITERS: u64 = 3;
 /// Few enough not to be taken for the receiver's fault.
-const ROWS_PER_POISON: u64 = 150;
+const ROWS_PER_POISON: u64 = 300;
 /// Of a table, that are changed again.
 const MOST_KNOWN: usize = 60;
 
