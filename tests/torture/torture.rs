@@ -5,6 +5,9 @@
 //! Shared by `examples/torture.rs`, the command, and `tests/torture.rs`, a short run of it. What can go wrong is in
 //! `faults`; what must hold is in `reconcile` and `documents`.
 
+// The command and the test use their own parts of this.
+#![allow(dead_code)]
+
 pub(crate) mod bugs;
 pub(crate) mod database;
 pub(crate) mod documents;
