@@ -307,6 +307,29 @@ fn every_template_is_a_poller_without_faults() {
     assert!(loaded.pollers().count() >= 3);
 }
 
+/// What the crash test breaks on purpose is in a program of its own.
+#[test]
+#[cfg(not(feature = "planted"))]
+fn nothing_is_planted_in_a_build_without_the_feature() {
+    let binary = std::fs::read(env!("CARGO_BIN_EXE_dbtick")).unwrap();
+    let holds = |text: &str| {
+        let text = text.as_bytes();
+        binary.windows(text.len()).any(|part| part == text)
+    };
+    assert!(holds("DBTICK_STATE_DIR"), "names of variables are found");
+    for name in ["DBTICK_CRASH_AT", "DBTICK_BUG", "commit-before-deliver"] {
+        assert!(!holds(name), "{name}");
+    }
+    let names = read("src/planted/names.rs");
+    for name in ["DBTICK_CRASH_AT", "DBTICK_BUG", "commit-before-deliver"] {
+        assert!(names.contains(name), "{name} is planted under another name");
+    }
+    let manifest = read("Cargo.toml");
+    let features = manifest.split_once("[features]").unwrap().1;
+    let features = features.split("\n[").next().unwrap();
+    assert!(!features.contains("default"), "{features}");
+}
+
 #[test]
 fn the_disclosure_stands_where_people_look() {
     let main_help = Command::new(env!("CARGO_BIN_EXE_dbtick"))

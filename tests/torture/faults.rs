@@ -15,6 +15,10 @@ use super::support::dice::Dice;
 const KILLS_PER_POINT: usize = 10;
 const KILLS_PER_ZOMBIE: usize = 15;
 const KILLS_PER_OUTAGE: usize = 20;
+/// Both processes are left alone for a while, so often: a poller that is always interrupted meets no rows that commit
+/// late, and no rival.
+const KILLS_PER_LULL: usize = 25;
+const LULL_MS: Range<u64> = 4_000..7_000;
 /// Longer than ttl and margin: somebody else has taken the lease by then.
 const ASLEEP_MS: Range<u64> = 7_500..9_500;
 /// Who waits for a moment that does not come is killed anyway.
@@ -129,6 +133,9 @@ impl Plan {
                 // A poller is born once.
                 1 | 2 => points.birth(dice),
                 _ if number % KILLS_PER_POINT == 0 => points.next(dice),
+                _ if [3, 4].contains(&(number % KILLS_PER_LULL)) => {
+                    End::Killed(Aim::Whenever(between(dice, LULL_MS)))
+                }
                 _ => End::Killed(aim(dice)),
             };
             let is_zombie = number % KILLS_PER_ZOMBIE == KILLS_PER_ZOMBIE / 2;

@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::World;
 use super::faults::{Aim, End, Life, MOST_AIMING, MOST_WAITING_FOR_A_POINT};
 use super::planted::{BUG, Bug, CRASH_AT};
+use super::receiver::Arrival;
 use super::support::handler::free_port;
 
 /// For a zombie to do what it had in mind, before its end.
@@ -156,30 +157,35 @@ impl Process {
 
     /// The moment, or soon enough.
     async fn until(&mut self, world: &World, aim: &Aim) {
-        let moment = async {
-            match aim {
-                Aim::Whenever(after) => sleep(*after).await,
-                Aim::Holding(after) => {
-                    let mut changed = world.documents.changed.subscribe();
-                    while !world.documents.is_held_by(&self.worker) {
-                        changed.changed().await.unwrap();
-                    }
-                    sleep(*after).await;
-                }
-                Aim::Delivering(after) => {
-                    let mut arrivals = world.receiver.arrivals.subscribe();
-                    loop {
-                        arrivals.changed().await.unwrap();
-                        let arrival = arrivals.borrow_and_update().clone();
-                        let (poller, token) = (&arrival.poller, arrival.token);
-                        if world.documents.is_token_of(poller, token, &self.worker) {
-                            break;
-                        }
-                    }
-                    sleep(*after).await;
-                }
+        let after = match aim {
+            Aim::Whenever(after) => after,
+            Aim::Holding(after) => {
+                timeout(MOST_AIMING, self.holds(world)).await.ok();
+                after
+            }
+            Aim::Delivering(after) => {
+                timeout(MOST_AIMING, self.delivers(world)).await.ok();
+                after
             }
         };
-        timeout(MOST_AIMING, moment).await.ok();
+        sleep(*after).await;
+    }
+
+    async fn holds(&self, world: &World) {
+        let mut changed = world.documents.changed.subscribe();
+        while !world.documents.is_held_by(&self.worker) {
+            changed.changed().await.unwrap();
+        }
+    }
+
+    async fn delivers(&self, world: &World) {
+        let mut arrivals = world.receiver.arrivals.subscribe();
+        loop {
+            arrivals.changed().await.unwrap();
+            let Arrival { poller, token } = arrivals.borrow_and_update().clone();
+            if world.documents.is_token_of(&poller, token, &self.worker) {
+                return;
+            }
+        }
     }
 }

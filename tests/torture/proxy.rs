@@ -32,8 +32,8 @@ pub(crate) struct Proxy {
     calm: AtomicBool,
     /// Nothing comes through before.
     dark_until: Mutex<Option<Instant>>,
-    /// On their way, perhaps for long.
-    under_way: AtomicUsize,
+    /// Requests that are carried out later.
+    held_back: AtomicUsize,
     harms: AtomicU64,
 }
 
@@ -51,7 +51,7 @@ impl Proxy {
             dice: Mutex::new(dice),
             calm: AtomicBool::new(false),
             dark_until: Mutex::default(),
-            under_way: AtomicUsize::new(0),
+            held_back: AtomicUsize::new(0),
             harms: AtomicU64::new(0),
         });
         let accepting = Arc::clone(&proxy);
@@ -68,8 +68,8 @@ impl Proxy {
         self.calm.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::Relaxed)
+    pub(crate) fn held_back(&self) -> usize {
+        self.held_back.load(Ordering::Relaxed)
     }
 
     pub(crate) fn harms(&self) -> u64 {
@@ -79,10 +79,7 @@ impl Proxy {
     async fn serve(self: Arc<Self>, client: TcpStream) {
         let mut client = Stream::new(client);
         while let Ok(Some(request)) = client.message(false).await {
-            self.under_way.fetch_add(1, Ordering::Relaxed);
-            let goes_on = self.exchange(&mut client, &request).await;
-            self.under_way.fetch_sub(1, Ordering::Relaxed);
-            if !goes_on.unwrap_or(false) {
+            if !self.exchange(&mut client, &request).await.unwrap_or(false) {
                 return;
             }
         }
@@ -118,10 +115,17 @@ impl Proxy {
                 sleep_until(SystemClock.monotonic() + lasts).await;
                 return cut(client);
             }
-            Some(Harm::RequestDelayed(time)) => sleep(time).await,
+            Some(Harm::RequestDelayed(time)) => {
+                self.held_back.fetch_add(1, Ordering::Relaxed);
+                sleep(time).await;
+            }
             _ => {}
         }
-        let answer = forward(self.server, request).await?;
+        let answer = forward(self.server, request).await;
+        if let Some(Harm::RequestDelayed(_)) = harm {
+            self.held_back.fetch_sub(1, Ordering::Relaxed);
+        }
+        let answer = answer?;
         if let Some(watcher) = &self.watcher {
             watcher.exchanged(request, &answer);
         }

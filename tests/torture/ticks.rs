@@ -17,7 +17,7 @@ use super::tables::Poller;
 
 /// The host gives up on a tick at its time limit; a process that sleeps would keep us longer.
 const LONGEST_TICK: Duration = Duration::from_secs(20);
-const MOST_AT_ONCE: usize = 6;
+const MOST_AT_ONCE: usize = 4;
 
 /// Of one poller.
 pub(crate) async fn keep_ticking(
@@ -37,7 +37,8 @@ pub(crate) async fn keep_ticking(
             _ => vec![one, one],
         };
         for port in targets {
-            if running.len() < MOST_AT_ONCE {
+            let most = if world.is_healed() { 1 } else { MOST_AT_ONCE };
+            if running.len() < most {
                 running.spawn(tick(Arc::clone(&world), poller.name.clone(), port));
             }
         }

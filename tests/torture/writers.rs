@@ -17,8 +17,9 @@ use super::tables::Table;
 
 /// For each table.
 pub(crate) const WRITERS: u64 = 3;
-/// Few enough not to be taken for the receiver's fault.
-const ROWS_PER_POISON: u64 = 150;
+/// Of a writer; few enough not to be taken for the receiver's fault. The first comes soon.
+const ROWS_PER_POISON: u64 = 300;
+const FIRST_POISON: u64 = 8;
 /// Of a table, that are changed again.
 const MOST_KNOWN: usize = 60;
 
@@ -41,6 +42,8 @@ pub(crate) struct Writer {
     session: Option<Session>,
     known: Known,
     writing: Arc<AtomicBool>,
+    /// It writes no poison.
+    good: bool,
 }
 
 /// Names of rows that were inserted lately, by all writers of a table: they wait for each other's locks.
@@ -83,6 +86,7 @@ impl Writer {
             session: None,
             known: Arc::clone(known),
             writing: Arc::default(),
+            good: false,
         }
     }
 
@@ -90,7 +94,7 @@ impl Writer {
         self.writing = writing;
         while self.writing.load(Ordering::Relaxed) {
             let shape = self.shape();
-            self.transaction(shape, ROWS_PER_POISON).await;
+            self.transaction(shape).await;
             sleep(between(&mut self.dice, 10..500)).await;
         }
     }
@@ -103,7 +107,8 @@ impl Writer {
             held: Duration::ZERO,
             ends: End::Automatic,
         };
-        self.transaction(shape, u64::MAX).await;
+        self.good = true;
+        self.transaction(shape).await;
     }
 
     fn shape(&mut self) -> Shape {
@@ -152,7 +157,7 @@ impl Writer {
         }
     }
 
-    async fn transaction(&mut self, shape: Shape, rows_per_poison: u64) {
+    async fn transaction(&mut self, shape: Shape) {
         let mut session = match self.session.take() {
             Some(session) => session,
             None => self.database.open_at_last().await,
@@ -162,9 +167,7 @@ impl Writer {
             labels: Vec::new(),
             inserted: Vec::new(),
         };
-        let result = self
-            .run(&mut session, shape, rows_per_poison, &mut done)
-            .await;
+        let result = self.run(&mut session, shape, &mut done).await;
         let fate = match (&result, shape.ends) {
             (Ok(()), End::Rollback) => Fate::RolledBack,
             (Ok(()), _) => Fate::Committed(SystemClock.monotonic()),
@@ -189,14 +192,12 @@ impl Writer {
         &mut self,
         session: &mut Session,
         shape: Shape,
-        rows_per_poison: u64,
         done: &mut Done,
     ) -> Result<(), Failed> {
         if !matches!(shape.ends, End::Automatic) {
             session.run("BEGIN").await.map_err(Failed::Before)?;
         }
         for at in 0..shape.inserts + shape.changes {
-            let poison = self.dice.below(rows_per_poison) == 1;
             let known = self.some_row().filter(|_| at < shape.changes);
             let (version, sql) = match known {
                 Some(name) => {
@@ -206,7 +207,7 @@ impl Writer {
                     (version, sql)
                 }
                 None => {
-                    let version = self.inserted(done, poison);
+                    let version = self.inserted(done);
                     let sql = insert(session, &version);
                     (version, sql)
                 }
@@ -245,8 +246,9 @@ impl Writer {
         }
     }
 
-    fn inserted(&mut self, done: &mut Done, poison: bool) -> Version {
+    fn inserted(&mut self, done: &mut Done) -> Version {
         let label = self.new_label();
+        let poison = !self.good && self.written % ROWS_PER_POISON == FIRST_POISON;
         // Names have no order.
         let name = format!("{:08x}-{label}", self.dice.below(1 << 32));
         done.inserted.push(name.clone());
