@@ -41,6 +41,10 @@ impl Azure {
         })
     }
 
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
     /// The same credential for the same identity, with the tokens it holds already.
     #[must_use]
     pub fn credential(&self, identity: &IdentityConfig) -> Credential {

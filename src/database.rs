@@ -7,20 +7,27 @@ mod fault;
 mod mysql;
 mod pool;
 mod postgres;
+mod shared;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::azure::Azure;
 use crate::azure::identity::Credential;
+use crate::clock::Clock;
 use crate::config::connection::{Login, Roots, Server};
 use crate::config::secret::Secret;
 
 pub use fault::{DatabaseError, judge};
 pub use pool::{Lent, Pool};
+pub use shared::{Databases, Pools};
 
 /// For opening a connection, unless the connection says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// To one server by one way of use, unless the connection says otherwise. Each is lent for one read, so
+/// a few serve many pollers, and the smallest servers of Azure have 35 for everybody.
+const MOST_CONNECTIONS: u32 = 8;
 /// Nobody who reads rows or keeps state waits longer for a lock; the next tick comes soon.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A transaction that nobody goes on with holds back the clean-up of the whole database.
@@ -31,9 +38,9 @@ const TOKEN_SCOPE: &str = "https://ossrdbms-aad.database.windows.net/.default";
 
 /// How a connection is used; pinned when it is opened, whatever the server, the database and the
 /// role have as defaults.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// As the server's list of connections shows it, e.g. `dbtick/orders`.
+    /// As the server's list of connections shows it, e.g. `dbtick`.
     pub application: String,
     pub access: Access,
     /// The server ends a statement that takes longer.
@@ -54,10 +61,16 @@ pub struct Target {
     server: Server,
     session: Session,
     credential: Option<Credential>,
+    clock: Arc<dyn Clock>,
 }
 
 /// A kind of server.
 pub trait Engine: sqlx::Database {
+    /// Its own among the pools of a process.
+    fn among(pools: &mut Pools) -> &mut Vec<Pool<Self>>
+    where
+        Self: Sized;
+
     /// One try, which the caller bounds.
     fn open(
         target: &Target,
@@ -80,7 +93,17 @@ impl Target {
             },
             server,
             session,
+            clock: azure.clock(),
         }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.setting, &self.server, &self.session)
+            == (&other.setting, &other.server, &other.session)
+    }
+
+    fn most_connections(&self) -> u32 {
+        self.server.most_connections.unwrap_or(MOST_CONNECTIONS)
     }
 
     fn connect_timeout(&self) -> Duration {

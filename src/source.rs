@@ -23,9 +23,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::azure::Azure;
 use crate::config::{Connection, SourceConfig};
-use crate::database::DatabaseError;
+use crate::database::{DatabaseError, Databases};
 use crate::model::late::{Protection, Sight, Survey, Witness};
 use crate::model::page::{EventId, Op, Page, PageWriter};
 use crate::model::position::{Position, Scalar};
@@ -33,16 +32,13 @@ use crate::model::schema::Schema;
 
 /// The source that a configuration asks for; nothing is opened before it is read.
 #[must_use]
-pub fn open(config: &SourceConfig, azure: &Azure) -> Arc<dyn Source> {
-    match &config.connection {
-        Connection::Sqlite { .. } => Arc::new(sqlite::SqliteSource::new(config.clone())),
-        Connection::MySql(server) => Arc::new(mysql::MySqlSource::new(
-            config.clone(),
-            server.clone(),
-            azure,
-        )),
+pub fn open(config: &SourceConfig, databases: &Databases) -> Arc<dyn Source> {
+    let config = config.clone();
+    match config.connection.clone() {
+        Connection::Sqlite { .. } => Arc::new(sqlite::SqliteSource::new(config)),
+        Connection::MySql(server) => Arc::new(mysql::MySqlSource::new(config, &server, databases)),
         Connection::Postgres(server) => {
-            Arc::new(postgres::PostgresSource::new(config.clone(), server, azure))
+            Arc::new(postgres::PostgresSource::new(config, &server, databases))
         }
     }
 }

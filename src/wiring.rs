@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::config::{
     App, Poller as PollerConfig, SinkConfig, StateConfig, Target, definition, fingerprint,
 };
+use crate::database::Databases;
 use crate::sink::webhook::ClientError;
 use crate::sink::{Outlet, QueueSink, RelaySink, Sink, WebhookSink, webhook};
 use crate::source;
@@ -24,13 +25,16 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     client: Client,
     azure: Azure,
+    databases: Databases,
 }
 
 impl Parts {
     pub fn new(clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
+        let azure = Azure::new(Arc::clone(&clock))?;
         Ok(Self {
             client: webhook::client()?,
-            azure: Azure::new(Arc::clone(&clock))?,
+            databases: Databases::new(azure.clone()),
+            azure,
             clock,
         })
     }
@@ -49,7 +53,7 @@ impl Parts {
             recovery_point: config.source.late.recovery_point,
             batch: config.batch,
             lease: config.lease,
-            source: source::open(&config.source, &self.azure),
+            source: source::open(&config.source, &self.databases),
             sinks: config
                 .deliver
                 .iter()
@@ -134,12 +138,12 @@ impl Parts {
                 connection,
                 table,
             } => {
-                let azure = &self.azure;
+                let databases = &self.databases;
                 both(SqlStore::new(
                     connection_name,
                     connection,
                     table,
-                    azure,
+                    databases,
                     clock,
                 ))
             }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use dbtick::azure::Azure;
 use dbtick::clock::SystemClock;
 use dbtick::config::{App, Settings};
+use dbtick::database::Databases;
 use dbtick::model::page::PageWriter;
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -51,7 +52,7 @@ async fn events(app: &Path, connection: &str) -> Vec<Value> {
     );
     let poller = app.pollers().next().unwrap();
     let azure = Azure::new(Arc::new(SystemClock)).unwrap();
-    let source = dbtick::source::open(&poller.source, &azure);
+    let source = dbtick::source::open(&poller.source, &Databases::new(azure));
     let writer = PageWriter::new("orders", 100, 1 << 20);
     let read = source.read(None, writer, DEADLINE).await.unwrap();
     let events = read.page.events().iter();

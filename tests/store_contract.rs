@@ -13,6 +13,7 @@ use bytes::Bytes;
 use dbtick::azure::Azure;
 use dbtick::clock::SystemClock;
 use dbtick::config::{Connection, Settings, TableName};
+use dbtick::database::Databases;
 use dbtick::store::{
     Deleted, FileStore, MemoryStore, ObjectStore, Put, SqlStore, StateStore, StoreError, StoreKey,
     Swap, Tag,
@@ -96,13 +97,13 @@ fn sql_store(value: &str, table: &str) -> SqlStore {
     let settings = Settings::from_iter([("STATE_DB", value)]);
     let connection = Connection::resolve(&settings, Path::new("/"), "STATE_DB").unwrap();
     let clock = Arc::new(SystemClock);
-    let azure = Azure::new(clock.clone()).unwrap();
+    let databases = Databases::new(Azure::new(clock.clone()).unwrap());
     // The longest name that both servers take.
     let table = TableName {
         schema: None,
         table: table.chars().take(60).collect(),
     };
-    SqlStore::new("STATE_DB", &connection, &table, &azure, clock)
+    SqlStore::new("STATE_DB", &connection, &table, &databases, clock)
 }
 
 every_store_keeps!(

@@ -41,6 +41,8 @@ pub struct Server {
     pub tls: Tls,
     /// For opening one connection; `None`: the default of `database`.
     pub connect_timeout: Option<Duration>,
+    /// Open at the same time, by one process; `None`: the default of `database`.
+    pub most_connections: Option<u32>,
 }
 
 /// How a connection proves who it is.
@@ -146,6 +148,7 @@ impl fmt::Debug for Server {
             login,
             tls,
             connect_timeout,
+            most_connections,
         } = self;
         f.debug_struct("Server")
             .field("host", host)
@@ -154,6 +157,7 @@ impl fmt::Debug for Server {
             .field("login", login)
             .field("tls", tls)
             .field("connect_timeout", connect_timeout)
+            .field("most_connections", most_connections)
             .finish_non_exhaustive()
     }
 }

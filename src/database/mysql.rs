@@ -5,7 +5,9 @@ use std::time::Duration;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, MySql};
 
-use super::{Access, DatabaseError, Engine, LOCK_TIMEOUT, Target, fault, milliseconds};
+use super::{
+    Access, DatabaseError, Engine, LOCK_TIMEOUT, Pool, Pools, Target, fault, milliseconds,
+};
 use crate::config::connection::TlsMode;
 
 /// The server closes a connection that has been silent for so long; for those whose process is gone.
@@ -20,6 +22,10 @@ const SQL_MODE: &str = "STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTI
 const SORTED_BYTES: u32 = 4096;
 
 impl Engine for MySql {
+    fn among(pools: &mut Pools) -> &mut Vec<Pool<Self>> {
+        &mut pools.mysql
+    }
+
     async fn open(target: &Target) -> Result<MySqlConnection, DatabaseError> {
         let server = &target.server;
         let mut options = MySqlConnectOptions::new()

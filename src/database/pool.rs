@@ -3,29 +3,29 @@
 //! Not sqlx's own: that one tries a refused connection again until its time is up and then does not
 //! say why, and we must say why. A connection goes back only when its user says that it is clean;
 //! one whose user was cancelled is dropped.
+//!
+//! Who comes first is served first. A server that does not answer is not asked again for a while:
+//! everybody who waits for it would keep others from their turn.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sqlx::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{DatabaseError, Engine, Target};
 
-/// One read, and one `check` or status beside it.
-const MOST: usize = 2;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// For the question whether an idle connection still works.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
-/// For one of the connections to be given back.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// For one of the connections to be given back: as long as a statement may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Connections to one server; opens none until it is asked.
-#[derive(Clone)]
 pub struct Pool<E: Engine>(Arc<Shared<E>>);
 
 struct Shared<E: Engine> {
@@ -33,6 +33,8 @@ struct Shared<E: Engine> {
     idle_timeout: Duration,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Idle<E>>>,
+    /// When the server was last found not to answer.
+    silent: Mutex<Option<Instant>>,
 }
 
 struct Idle<E: Engine> {
@@ -56,27 +58,22 @@ impl<E: Engine> Pool<E> {
     /// Closes a connection that nobody asked for during `idle_timeout`.
     #[must_use]
     pub fn closing_after(target: Target, idle_timeout: Duration) -> Self {
+        let most = usize::try_from(target.most_connections()).unwrap_or(usize::MAX);
         Self(Arc::new(Shared {
             target,
             idle_timeout,
-            permits: Arc::new(Semaphore::new(MOST)),
+            permits: Arc::new(Semaphore::new(most)),
             idle: Mutex::default(),
+            silent: Mutex::default(),
         }))
     }
 
     /// An idle connection that still answers, else a new one.
     pub async fn take(&self) -> Result<Lent<E>, DatabaseError> {
         let pool = &self.0;
-        let target = &pool.target;
         let permit = timeout(PATIENCE, Arc::clone(&pool.permits).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
-            return Err(DatabaseError::Unreachable {
-                context: format!(
-                    "all {MOST} connections of {} have been in use for {PATIENCE:?}",
-                    target.setting
-                ),
-                cause: None,
-            });
+            return Err(pool.crowded());
         };
         let lent = |connection| Lent {
             connection,
@@ -89,18 +86,12 @@ impl<E: Engine> Pool<E> {
                 return Ok(lent(connection));
             }
         }
-        let patience = target.connect_timeout();
-        match timeout(patience, E::open(target)).await {
-            Ok(opened) => Ok(lent(opened?)),
-            Err(_) => Err(DatabaseError::Unreachable {
-                context: format!(
-                    "the server of {} did not answer within {patience:?}; check its host, its port \
-                     and the firewall between",
-                    target.setting
-                ),
-                cause: None,
-            }),
-        }
+        pool.open().await.map(lent)
+    }
+
+    /// Whether it is for connections to this target.
+    pub(super) fn leads_to(&self, target: &Target) -> bool {
+        self.0.target.is_same(target)
     }
 
     /// The app setting, for errors.
@@ -124,6 +115,46 @@ impl<E: Engine> Lent<E> {
 }
 
 impl<E: Engine> Shared<E> {
+    async fn open(&self) -> Result<E::Connection, DatabaseError> {
+        let patience = self.target.connect_timeout();
+        let now = || self.target.clock.monotonic();
+        let silent = *self.silent();
+        if silent.is_some_and(|since| now() - since < patience) {
+            return Err(self.unanswered());
+        }
+        let opened = timeout(patience, E::open(&self.target)).await;
+        *self.silent() = opened.is_err().then(now);
+        opened.unwrap_or_else(|_| Err(self.unanswered()))
+    }
+
+    fn unanswered(&self) -> DatabaseError {
+        DatabaseError::Unreachable {
+            context: format!(
+                "the server of {} did not answer within {:?}; check its host, its port and \
+                 the firewall between",
+                self.target.setting,
+                self.target.connect_timeout()
+            ),
+            cause: None,
+        }
+    }
+
+    fn crowded(&self) -> DatabaseError {
+        DatabaseError::Unreachable {
+            context: format!(
+                "all {} connections of {} have been in use for {PATIENCE:?}; look for slow \
+                 statements, or allow more by Max Pool Size in the connection",
+                self.target.most_connections(),
+                self.target.setting
+            ),
+            cause: None,
+        }
+    }
+
+    fn silent(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn pop(&self) -> Option<E::Connection> {
         let Idle {
             connection,
@@ -157,7 +188,7 @@ impl<E: Engine> Shared<E> {
         });
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle<E>>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle<E>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -173,6 +204,13 @@ impl<E: Engine> Deref for Lent<E> {
 impl<E: Engine> DerefMut for Lent<E> {
     fn deref_mut(&mut self) -> &mut E::Connection {
         &mut self.connection
+    }
+}
+
+/// The same pool.
+impl<E: Engine> Clone for Pool<E> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }
 

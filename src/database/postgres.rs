@@ -8,11 +8,16 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{ConnectOptions, Postgres};
 
 use super::{
-    Access, DatabaseError, Engine, IDLE_IN_TRANSACTION, LOCK_TIMEOUT, Target, fault, milliseconds,
+    Access, DatabaseError, Engine, IDLE_IN_TRANSACTION, LOCK_TIMEOUT, Pool, Pools, Target, fault,
+    milliseconds,
 };
 use crate::config::connection::TlsMode;
 
 impl Engine for Postgres {
+    fn among(pools: &mut Pools) -> &mut Vec<Pool<Self>> {
+        &mut pools.postgres
+    }
+
     async fn open(target: &Target) -> Result<PgConnection, DatabaseError> {
         let server = &target.server;
         let session = &target.session;

@@ -23,10 +23,9 @@ use async_trait::async_trait;
 use sqlx::MySql;
 
 use super::{Description, Located, ReadPage, Source, SourceError, WaitedFor, clean_up};
-use crate::azure::Azure;
 use crate::config::connection::Server;
 use crate::config::{Connection, SourceConfig};
-use crate::database::{Access, Lent, Pool, Session, Target};
+use crate::database::{Access, Databases, Lent, Pool, Session};
 use crate::model::late::{Sight, Witness};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
@@ -52,7 +51,7 @@ pub struct MySqlSource {
 impl MySqlSource {
     /// Opens nothing yet.
     #[must_use]
-    pub fn new(config: SourceConfig, server: Server, azure: &Azure) -> Self {
+    pub fn new(config: SourceConfig, server: &Server, databases: &Databases) -> Self {
         let session = Session {
             application: "dbtick".to_owned(),
             access: Access::Read,
@@ -66,12 +65,11 @@ impl MySqlSource {
                 access: Access::Write,
                 ..session.clone()
             };
-            let name = clean_up.connection_name.clone();
-            Pool::new(Target::new(name, server.clone(), session, azure))
+            databases.pool(&clean_up.connection_name, server, session)
         });
         Self {
             database: server.database.clone(),
-            pool: Pool::new(Target::new(&config.connection_name, server, session, azure)),
+            pool: databases.pool(&config.connection_name, server, session),
             config,
             shape: Mutex::default(),
             cleaner,

@@ -24,10 +24,9 @@ use sqlx::Postgres;
 use sqlx::postgres::PgConnection;
 
 use super::{Description, Located, ReadPage, Source, SourceError, WaitedFor, clean_up};
-use crate::azure::Azure;
 use crate::config::connection::Server;
-use crate::config::{Connection, Rows, SourceConfig};
-use crate::database::{Access, Lent, Pool, Session, Target};
+use crate::config::{Connection, SourceConfig};
+use crate::database::{Access, Databases, Lent, Pool, Session};
 use crate::model::late::{Sight, Witness};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
@@ -51,13 +50,9 @@ pub struct PostgresSource {
 impl PostgresSource {
     /// Opens nothing yet.
     #[must_use]
-    pub fn new(config: SourceConfig, server: &Server, azure: &Azure) -> Self {
-        let application = match &config.rows {
-            Rows::Table { table, .. } => format!("dbtick/{table}"),
-            Rows::Query(_) => "dbtick".to_owned(),
-        };
+    pub fn new(config: SourceConfig, server: &Server, databases: &Databases) -> Self {
         let session = Session {
-            application: application.replace('\0', ""),
+            application: "dbtick".to_owned(),
             access: Access::Read,
             statement_timeout: STATEMENT_TIMEOUT,
         };
@@ -69,18 +64,11 @@ impl PostgresSource {
                 access: Access::Write,
                 ..session.clone()
             };
-            let name = clean_up.connection_name.clone();
-            Pool::new(Target::new(name, server.clone(), session, azure))
+            databases.pool(&clean_up.connection_name, server, session)
         });
-        let target = Target::new(
-            config.connection_name.clone(),
-            server.clone(),
-            session,
-            azure,
-        );
         Self {
+            pool: databases.pool(&config.connection_name, server, session),
             config,
-            pool: Pool::new(target),
             shape: Mutex::default(),
             judged: Memory::default(),
             cleaner,

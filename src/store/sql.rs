@@ -14,10 +14,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::azure::Azure;
 use crate::clock::Clock;
 use crate::config::{Connection, TableName};
-use crate::database::{Access, Pool, Session, Target};
+use crate::database::{Access, Databases, Session};
 use crate::model::lease::StoreClock;
 use crate::store::{
     Deleted, Loaded, ObjectStore, Put, StateStore, StoreError, StoreKey, Swap, Tag,
@@ -50,7 +49,7 @@ impl SqlStore {
         setting: &str,
         connection: &Connection,
         table: &TableName,
-        azure: &Azure,
+        databases: &Databases,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let session = Session {
@@ -58,16 +57,16 @@ impl SqlStore {
             access: Access::Write,
             statement_timeout: STATEMENT_TIMEOUT,
         };
-        let target = |server: &_| Target::new(setting, Clone::clone(server), session, azure);
         let (backend, dialect) = match connection {
             Connection::Sqlite { file } => (Backend::sqlite(file), Dialect::Sqlite),
             Connection::Postgres(server) => (
-                Backend::Postgres(Pool::new(target(server))),
+                Backend::Postgres(databases.pool(setting, server, session)),
                 Dialect::Postgres,
             ),
-            Connection::MySql(server) => {
-                (Backend::MySql(Pool::new(target(server))), Dialect::MySql)
-            }
+            Connection::MySql(server) => (
+                Backend::MySql(databases.pool(setting, server, session)),
+                Dialect::MySql,
+            ),
         };
         Self {
             backend,

@@ -148,14 +148,16 @@ where
     F: Future<Output = Result<T, SourceError>>,
 {
     let mut tries = 0;
+    let mut why = None;
     loop {
         let Ok(result) = timeout_at(budget.abandon_at(), question()).await else {
-            return Err(too_late());
+            return Err(why.unwrap_or_else(too_late));
         };
         match result {
-            Err(SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
+            Err(error @ SourceError::Unreachable { .. }) if tries + 1 < MOST_TRIES => {
                 pause(poller, tries).await;
                 tries += 1;
+                why = Some(error);
             }
             result => return result,
         }
@@ -164,7 +166,9 @@ where
 
 fn too_late() -> SourceError {
     SourceError::Unreachable {
-        context: "no answer before the time budget of the invocation was spent".to_owned(),
+        context: "no answer, or no connection free, before the time budget of the invocation was \
+                  spent"
+            .to_owned(),
         cause: None,
     }
 }

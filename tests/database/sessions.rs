@@ -1,16 +1,21 @@
 //! Sessions are pinned; connections are kept, checked, replaced and closed.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dbtick::database::{Access, DatabaseError, Engine, Pool, judge};
+use dbtick::azure::Azure;
+use dbtick::clock::{Clock, SystemClock};
+use dbtick::database::{Access, DatabaseError, Databases, Engine, Pool, judge};
+use futures_util::future::join_all;
 use sqlx::{AssertSqlSafe, Connection, Executor, MySql, Postgres, Row};
+use tokio::net::TcpListener;
 
 use crate::support::mariadb::MariaDb;
 use crate::support::postgres::{Postgres as Server, USER};
 use crate::support::server::End;
 use crate::support::within;
-use crate::{pool, target};
+use crate::{pool, session, target};
 
 async fn shown(connection: &mut sqlx::PgConnection) -> BTreeMap<String, String> {
     let rows = sqlx::query("SELECT lower(name), setting FROM pg_settings")
@@ -239,9 +244,9 @@ async fn idle_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn a_third_user_of_a_pool_waits_for_a_while_and_is_told() {
+async fn a_third_user_of_a_pool_of_two_waits_for_a_while_and_is_told() {
     let postgres = Server::start().await;
-    let pool = pool::<Postgres>(&postgres.url());
+    let pool = pool::<Postgres>(&format!("{}?max_pool_size=2", postgres.url()));
     let _held = (pool.take().await.unwrap(), pool.take().await.unwrap());
     tokio::time::pause();
     let error = pool.take().await.unwrap_err();
@@ -250,10 +255,68 @@ async fn a_third_user_of_a_pool_waits_for_a_while_and_is_told() {
         "{error}"
     );
     assert!(
-        error.to_string().contains("connections of ORDERS_DB"),
+        error.to_string().contains("all 2 connections of ORDERS_DB"),
         "{error}"
     );
     tokio::time::resume();
+}
+
+/// A thousand pollers of one database are a thousand sources.
+#[tokio::test]
+async fn who_uses_a_server_in_the_same_way_shares_its_connections() {
+    let postgres = Server::start().await;
+    let azure = Azure::new(Arc::new(SystemClock)).unwrap();
+    let databases = Databases::new(azure);
+    let (server, other) = (postgres.url(), postgres.database("other").await);
+    let (server, other) = (super::server(&server, &[]), super::server(&other, &[]));
+    let pool = |server, access| databases.pool::<Postgres>("ORDERS_DB", server, session(access));
+    let first = backend(&pool(&server, Access::Read)).await;
+    assert_eq!(backend(&pool(&server, Access::Read)).await, first);
+    assert_ne!(backend(&pool(&server, Access::Write)).await, first);
+    assert_ne!(backend(&pool(&other, Access::Read)).await, first);
+    let named = databases.pool("ARCHIVE_DB", &server, session(Access::Read));
+    assert_ne!(backend(&named).await, first, "errors name another setting");
+}
+
+#[tokio::test]
+async fn those_who_wait_for_a_connection_get_one_in_turn() {
+    let postgres = Server::start().await;
+    let pool = pool::<Postgres>(&format!("{}?max_pool_size=1", postgres.url()));
+    let held = pool.take().await.unwrap();
+    let served = Mutex::new(Vec::new());
+    let waits = async |place: usize| {
+        let connection = pool.take().await.unwrap();
+        served.lock().unwrap().push(place);
+        connection.give_back();
+    };
+    // Polled, and so in line, from the first to the last.
+    tokio::join!(biased; waits(0), waits(1), waits(2), async { held.give_back() });
+    assert_eq!(*served.lock().unwrap(), [0, 1, 2]);
+}
+
+/// Every poller of that server would wait for as long, and keep others from their turn meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_is_not_asked_again_at_once() {
+    let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let pool = pool::<Postgres>(&format!("postgres://u:p@127.0.0.1:{port}/d"));
+    let asked = || async { pool.take().await.unwrap_err().to_string() };
+    let started = SystemClock.monotonic();
+    let all = join_all((0..100).map(|_| asked())).await;
+    assert!(
+        all.iter()
+            .all(|told| told.contains("not answer within 10s")),
+        "{all:?}"
+    );
+    assert_eq!(asked().await, all[0], "the same, at once");
+    let took = SystemClock.monotonic() - started;
+    assert!(took < Duration::from_secs(11), "{took:?} for all of them");
+
+    tokio::time::advance(Duration::from_secs(10)).await;
+    drop(silent);
+    tokio::time::resume();
+    let refused = asked().await;
+    assert!(!refused.contains("not answer"), "asked again: {refused}");
 }
 
 #[tokio::test]

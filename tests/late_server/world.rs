@@ -18,6 +18,7 @@ use dbtick::config::{
     Batch as BatchLimits, Connection, Deletes, LateCommits, LateMode, LeaseTimes, NullPolicy, Rows,
     SourceConfig, Start, definition, fingerprint,
 };
+use dbtick::database::Databases;
 use dbtick::model::envelope::Batch;
 use dbtick::model::late::{Sight, Witness};
 use dbtick::model::ledger::LedgerMode;
@@ -258,6 +259,7 @@ fn server(port: u16, database: &str, user: &str, login: Login) -> Server {
             roots: None,
         },
         connect_timeout: None,
+        most_connections: None,
     }
 }
 
@@ -417,7 +419,7 @@ impl Counting {
     fn of(config: &SourceConfig) -> Self {
         let azure = Azure::new(Arc::new(SystemClock)).unwrap();
         Self {
-            inner: dbtick::source::open(config, &azure),
+            inner: dbtick::source::open(config, &Databases::new(azure)),
             rows: AtomicUsize::new(0),
         }
     }

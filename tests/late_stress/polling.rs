@@ -9,6 +9,7 @@ use dbtick::azure::Azure;
 use dbtick::clock::{Clock, SystemClock};
 use dbtick::config::{Batch as BatchLimits, LateCommits, LateMode, LeaseTimes, Start};
 use dbtick::config::{definition, fingerprint};
+use dbtick::database::Databases;
 use dbtick::model::envelope::Batch;
 use dbtick::model::late::Protected;
 use dbtick::model::ledger::LedgerMode;
@@ -113,7 +114,8 @@ impl Polling {
     pub(crate) async fn new(server: &Server, shape: &Shape, late: LateCommits) -> Self {
         let config = server.source(shape, late);
         let clock = Arc::new(SystemClock);
-        let source = dbtick::source::open(&config, &Azure::new(clock.clone()).unwrap());
+        let databases = Databases::new(Azure::new(clock.clone()).unwrap());
+        let source = dbtick::source::open(&config, &databases);
         let protection = source.describe().await.unwrap().protection;
         let store = Arc::new(MemoryStore::new());
         let receiver = Arc::new(Receiver::default());

@@ -9,6 +9,7 @@ use dbtick::clock::SystemClock;
 use dbtick::config::connection::{Login, Server, Tls, TlsMode};
 use dbtick::config::secret::Secret;
 use dbtick::config::{Connection, Deletes, LateCommits, NullPolicy, Rows, SourceConfig, Start};
+use dbtick::database::Databases;
 use dbtick::model::late::Survey;
 use dbtick::model::page::PageWriter;
 use dbtick::model::position::Position;
@@ -151,6 +152,7 @@ fn server(port: u16, database: &str, user: &str, password: &str) -> Server {
             roots: None,
         },
         connect_timeout: None,
+        most_connections: None,
     }
 }
 
@@ -225,7 +227,7 @@ impl Fixture {
 /// Like the program opens it.
 pub(crate) fn open(config: &SourceConfig) -> Arc<dyn Source> {
     let azure = Azure::new(Arc::new(SystemClock)).unwrap();
-    dbtick::source::open(config, &azure)
+    dbtick::source::open(config, &Databases::new(azure))
 }
 
 pub(crate) async fn read(

@@ -113,7 +113,7 @@ async fn a_session_that_is_ended_by_the_server_is_replaced() {
     let source = open(&fixture.table("t", &["c"], &["id"]));
     read(source.as_ref(), None, 1, MANY_BYTES).await.unwrap();
     fixture
-        .run("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'dbtick/t'")
+        .run("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'dbtick'")
         .await;
     assert_eq!(read_all(source.as_ref(), 1, MANY_BYTES).await.len(), 3);
 }
@@ -149,7 +149,7 @@ async fn a_statement_that_takes_too_long_says_which_index_it_wants() {
     let reading = tokio::spawn(async move { crate::fixture::failure(&config).await });
     // The server ends it in the same way as its own time limit does.
     let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
-        WHERE application_name = 'dbtick/t' AND wait_event = 'PgSleep'";
+        WHERE application_name = 'dbtick' AND wait_event = 'PgSleep'";
     let mut cancelled = 0_i64;
     while cancelled == 0 {
         cancelled = sqlx::query_scalar(cancel)

@@ -66,6 +66,7 @@ pub(super) fn server(
         login,
         tls,
         connect_timeout: connect_timeout(&values)?,
+        most_connections: most_connections(&values)?,
         host,
     };
     Ok((kind, server))
@@ -222,4 +223,18 @@ fn connect_timeout(values: &Values<'_>) -> Result<Option<Duration>, Refusal> {
         )
     })?;
     Ok(Some(Duration::from_secs(seconds)))
+}
+
+fn most_connections(values: &Values<'_>) -> Result<Option<u32>, Refusal> {
+    let Some(written) = values.get(Name::MostConnections) else {
+        return Ok(None);
+    };
+    let most = written.parse().ok().filter(|n| (1..=1000).contains(n));
+    let most = most.ok_or_else(|| {
+        Refusal::new(
+            "Max Pool Size of the connection is not a number from 1 to 1000",
+            "correct it, or leave it out",
+        )
+    })?;
+    Ok(Some(most))
 }

@@ -335,12 +335,31 @@ fn what_cannot_be_read_is_refused_and_never_shown() {
             "dbtick decides it",
         ),
         ("postgres://u:canary@h/d?connect_timeout=0", "from 1 to 60"),
+        ("postgres://u:canary@h/d?max_pool_size=0", "from 1 to 1000"),
         (
             "Host=h;Port=5432;Database=d;User=u;Search Path=canary",
             "schema.table",
         ),
     ] {
         refused(value, expected);
+    }
+}
+
+#[test]
+fn a_connection_says_how_many_may_be_open() {
+    for (value, expected) in [
+        ("postgres://u@h/d", None),
+        ("mysql://u@h/d?max_pool_size=3", Some(3)),
+        (
+            "Host=h;Port=5432;Database=d;User=u;Maximum Pool Size=100",
+            Some(100),
+        ),
+        (
+            "Server=h;Port=3306;Database=d;User=u;Max Pool Size=1",
+            Some(1),
+        ),
+    ] {
+        assert_eq!(server(value).1.most_connections, expected, "{value}");
     }
 }
 

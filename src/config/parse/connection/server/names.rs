@@ -14,10 +14,11 @@ pub(super) enum Name {
     RootCertificate,
     TrustServerCertificate,
     ConnectTimeout,
+    MostConnections,
 }
 
 /// Without spaces, `-` and `_`, in lower case; Npgsql, MySqlConnector, MySQL, libpq and the portal.
-const KNOWN: [(&str, Name); 35] = [
+const KNOWN: [(&str, Name); 37] = [
     ("host", Name::Host),
     ("server", Name::Host),
     ("hostname", Name::Host),
@@ -50,6 +51,8 @@ const KNOWN: [(&str, Name); 35] = [
     ("connectiontimeout", Name::ConnectTimeout),
     ("timeout", Name::ConnectTimeout),
     ("logintimeout", Name::ConnectTimeout),
+    ("maxpoolsize", Name::MostConnections),
+    ("maximumpoolsize", Name::MostConnections),
     ("servercertificate", Name::RootCertificate),
     ("sslcacert", Name::RootCertificate),
     ("sslrootcertificate", Name::RootCertificate),
@@ -59,14 +62,12 @@ const OURS: &str = "remove it: dbtick decides it";
 const NOT_HERE: &str = "remove it: it is not available in this version";
 
 /// Names that mean something elsewhere: normal form, as people write it, and what to do.
-const REFUSED: [(&str, &str, &str); 30] = [
+const REFUSED: [(&str, &str, &str); 28] = [
     ("applicationname", "application_name", OURS),
     ("fallbackapplicationname", "fallback_application_name", OURS),
     ("pooling", "Pooling", OURS),
     ("minpoolsize", "Min Pool Size", OURS),
     ("minimumpoolsize", "Minimum Pool Size", OURS),
-    ("maxpoolsize", "Max Pool Size", OURS),
-    ("maximumpoolsize", "Maximum Pool Size", OURS),
     ("connectionlifetime", "Connection Lifetime", OURS),
     ("commandtimeout", "Command Timeout", OURS),
     ("defaultcommandtimeout", "Default Command Timeout", OURS),
@@ -166,6 +167,7 @@ impl Name {
             Self::RootCertificate => "sslrootcert",
             Self::TrustServerCertificate => "Trust Server Certificate",
             Self::ConnectTimeout => "Connect Timeout",
+            Self::MostConnections => "Max Pool Size",
         }
     }
 }
