@@ -307,6 +307,7 @@ impl Invariants {
             | TickError::DocumentGone { .. }
             | TickError::Document { .. }
             | TickError::Refused(_)
+            | TickError::Crowded
             | TickError::Bug { .. } => false,
         };
         require(planned, "false alarm", || report.sentence())?;
