@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::map_request_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tokio_util::task::TaskTracker;
@@ -29,6 +30,7 @@ use crate::sink::relay::wire::LARGEST_BODY;
 use crate::stop::Stop;
 use crate::store::key::KeyError;
 use crate::tick::Poller;
+use crate::tick::line::Line;
 use crate::wiring::Parts;
 use status::{Desk, Status};
 
@@ -38,7 +40,10 @@ pub use status::openapi;
 /// A timer invocation is a few hundred bytes.
 const BODY_LIMIT: usize = 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-const CONCURRENT_INVOCATIONS: usize = 512;
+/// More than an app has timers, so that nobody waits before the line of ticks.
+const CONCURRENT_INVOCATIONS: usize = 4096;
+/// However small their batches are: each has connections of its own to its receiver and its store.
+const MOST_TICKS: u64 = 512;
 /// The host's own limit for what is posted to it, twice: a body is text inside of text here.
 const RELAY_BODY_LIMIT: usize = 2 * LARGEST_BODY;
 /// A tick waits for its relay, so relays do not stand in the line of ticks. Each may hold a whole
@@ -54,6 +59,9 @@ pub struct Handler {
     /// Of the app as a whole: they explain why a function is not here.
     faults: Vec<Fault>,
     function_timeout: Option<Duration>,
+    /// In KiB of what is in flight.
+    line: Line,
+    least_weight: u32,
     off_in_slot: Option<String>,
     parts: Parts,
     stop: Stop,
@@ -115,22 +123,35 @@ impl Handler {
             functions: functions.collect(),
             faults: app.own_faults().to_vec(),
             function_timeout: app.function_timeout,
+            line: Line::of(kib(app.in_flight)),
+            least_weight: kib(app.in_flight / MOST_TICKS),
             off_in_slot: app.off_in_slot().map(str::to_owned),
             parts,
             stop,
             running: TaskTracker::new(),
         }
     }
+
+    /// The places of one of its ticks in the line.
+    fn weight_of(&self, poller: &Poller) -> u32 {
+        let bytes = poller.batch.max_bytes.get();
+        kib(bytes.try_into().unwrap_or(u64::MAX)).max(self.least_weight)
+    }
+}
+
+fn kib(bytes: u64) -> u32 {
+    u32::try_from(bytes / 1024).unwrap_or(u32::MAX)
 }
 
 /// The route table.
 pub fn router(handler: Arc<Handler>) -> Router {
     let invocations = Router::new()
-        .route("/", get(poll::ready))
         .route("/{function}", post(poll::invoke))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .layer(GlobalConcurrencyLimitLayer::new(CONCURRENT_INVOCATIONS));
+        .layer(GlobalConcurrencyLimitLayer::new(CONCURRENT_INVOCATIONS))
+        .layer(map_request_with_state(Arc::clone(&handler), poll::arrived));
     Router::new()
+        .route("/", get(poll::ready))
         .merge(invocations)
         .merge(relays(&handler))
         .merge(statuses(&handler))

@@ -13,6 +13,7 @@ mod drain;
 mod hand_over;
 mod keeper;
 pub mod ledger;
+pub mod line;
 mod memory;
 pub mod operate;
 mod preview;

@@ -5,6 +5,7 @@
 mod bindings;
 mod function;
 mod identity;
+mod in_flight;
 mod relay;
 mod retry;
 mod status;
@@ -32,6 +33,8 @@ pub struct App {
     pub root: PathBuf,
     /// `None`: the host lets a function run for ever.
     pub function_timeout: Option<Duration>,
+    /// What the batches of all ticks at work may weigh together, in bytes.
+    pub in_flight: u64,
     /// By the name of their directory.
     pub functions: BTreeMap<String, Function>,
     /// Whether the host has bindings besides timers and HTTP: by an extension bundle, or compiled in.
@@ -74,6 +77,7 @@ impl App {
         let mut faults = Faults::of(Path::new("host.json"));
         let host = read_host(&root, &mut faults);
         let function_timeout = timeout::function_timeout(&host, settings, &mut faults);
+        let in_flight = in_flight::in_flight(settings, &mut faults);
         let retry = host.get("retry");
         let loaded = match function::directories(&root) {
             Ok(names) => {
@@ -108,6 +112,7 @@ impl App {
                 || root.join("bin/extensions.json").is_file(),
             root,
             function_timeout,
+            in_flight,
             functions: function::settle_names(loaded),
             identity,
             faults: faults.into_vec(),

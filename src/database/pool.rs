@@ -121,17 +121,17 @@ impl<E: Engine> Shared<E> {
         let now = || self.target.clock.monotonic();
         let silent = *self.silent();
         if silent.is_some_and(|since| now() - since < patience) {
-            return Err(self.unanswered("; it was not asked again yet"));
+            return Err(self.unanswered());
         }
         let opened = timeout(patience, E::open(&self.target)).await;
         *self.silent() = opened.is_err().then(now);
-        opened.unwrap_or_else(|_| Err(self.unanswered("")))
+        opened.unwrap_or_else(|_| Err(self.unanswered()))
     }
 
-    fn unanswered(&self, since: &str) -> DatabaseError {
+    fn unanswered(&self) -> DatabaseError {
         DatabaseError::Unreachable {
             context: format!(
-                "the server of {} did not answer within {:?}{since}; check its host, its port and \
+                "the server of {} did not answer within {:?}; check its host, its port and \
                  the firewall between",
                 self.target.setting,
                 self.target.connect_timeout()

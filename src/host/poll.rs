@@ -3,14 +3,16 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::invocation::{Answer, Invocation, invocation_id};
@@ -18,8 +20,23 @@ use super::{Handler, Role};
 use crate::model::trace::TraceParent;
 use crate::telemetry::{self, spans};
 use crate::tick::budget::Budget;
-use crate::tick::report::{LateReport, Tally, TickError, TickReport};
+use crate::tick::line::{Line, Place};
+use crate::tick::report::{LateReport, Outcome, Tally, TickError, TickReport};
 use crate::tick::{Call, Poller, tick};
+
+/// After this, a tick with rows left lets those who wait go first.
+const TURN: Duration = Duration::from_secs(10);
+
+/// When the host began to wait for its answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived(pub(super) Instant);
+
+/// The time limit of the host counts from here, not from when there is a place for the invocation.
+pub(super) async fn arrived(State(handler): State<Arc<Handler>>, mut request: Request) -> Request {
+    let now = handler.parts.clock.monotonic();
+    request.extensions_mut().insert(Arrived(now));
+    request
+}
 
 /// The host's readiness and health probe.
 pub(super) async fn ready() -> &'static str {
@@ -49,6 +66,7 @@ pub(super) fn wrong_method(method: &Method, uri: &Uri) -> Answer {
 pub(super) async fn invoke(
     State(handler): State<Arc<Handler>>,
     Path(function): Path<String>,
+    Extension(arrived): Extension<Arrived>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Answer {
@@ -71,7 +89,7 @@ pub(super) async fn invoke(
     }
     match handler.functions.get(&function) {
         Some(Role::Poll { .. }) => {
-            poll_to_the_end(Arc::clone(&handler), function, invocation).await
+            poll_to_the_end(Arc::clone(&handler), function, invocation, arrived).await
         }
         Some(Role::Faulty(faults)) => {
             let problems = faults.iter().map(ToString::to_string).collect();
@@ -99,6 +117,7 @@ async fn poll_to_the_end(
     handler: Arc<Handler>,
     function: String,
     invocation: Invocation,
+    arrived: Arrived,
 ) -> Answer {
     let span = spans::invocation(&function, &invocation.id, invocation.trace);
     let random = || handler.parts.clock.random();
@@ -113,7 +132,7 @@ async fn poll_to_the_end(
     let polled = async move {
         match handler.functions.get(&function) {
             Some(Role::Poll { pollers, parallel }) => {
-                poll(&handler, pollers, *parallel, &invocation).await
+                poll(&handler, pollers, *parallel, &invocation, arrived).await
             }
             _ => unreachable!("the role of a function does not change"),
         }
@@ -133,9 +152,9 @@ async fn poll(
     pollers: &[Poller],
     parallel: usize,
     invocation: &Invocation,
+    Arrived(at): Arrived,
 ) -> Answer {
-    let started = handler.parts.clock.monotonic();
-    let budget = Budget::starting(started, handler.function_timeout).or_until(handler.stop.clone());
+    let budget = Budget::starting(at, handler.function_timeout).or_until(handler.stop.clone());
     let random = || handler.parts.clock.random();
     let trace = invocation.trace.map(|trace| trace.child(random()));
     let call = Call {
@@ -143,20 +162,73 @@ async fn poll(
         trace: trace.map(|trace| trace.to_string().into()),
         repeated: invocation.host_retry > 0,
     };
-    let ticks: Vec<_> = pollers
+    let own = Line::of(u32::try_from(parallel.max(1)).unwrap_or(u32::MAX));
+    let ticks: FuturesUnordered<_> = pollers
         .iter()
-        .map(|poller| traced(poller, call.clone(), &invocation.id).boxed())
+        .map(|poller| in_turn(handler, poller, &own, &call, invocation).boxed())
         .collect();
-    let reports: Vec<TickReport> = stream::iter(ticks)
-        .buffer_unordered(parallel.max(1))
-        .inspect(|report| telemetry::tick_ended(report, &invocation.cause()))
-        .collect()
-        .await;
+    let reports = ticks.collect::<Vec<_>>().await;
+    let reports: Vec<TickReport> = reports.into_iter().flatten().collect();
     let logs = reports.iter().map(TickReport::sentence).collect();
     if reports.iter().any(TickReport::is_failure) {
         Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, logs)
     } else {
         Answer::ok(logs)
+    }
+}
+
+/// A tick, and another one after those who wait, as long as it has more to do and time is left.
+async fn in_turn(
+    handler: &Handler,
+    poller: &Poller,
+    own: &Line,
+    call: &Call,
+    invocation: &Invocation,
+) -> Vec<TickReport> {
+    let clock = &handler.parts.clock;
+    let mut reports = Vec::new();
+    loop {
+        let place = place(handler, poller, own, &call.budget).await;
+        let report = match &place {
+            Some(_) => {
+                let lines = vec![own.clone(), handler.line.clone()];
+                let budget = call.budget.clone();
+                let budget = budget.in_turn(clock.monotonic() + TURN, lines);
+                let call = Call {
+                    budget,
+                    ..call.clone()
+                };
+                traced(poller, call, &invocation.id).await
+            }
+            None if handler.stop.is_raised() => nothing_done(poller, Ok(Outcome::BudgetSpent)),
+            None => nothing_done(poller, Err(TickError::Crowded)),
+        };
+        drop(place);
+        telemetry::tick_ended(&report, &invocation.cause());
+        let goes_on = matches!(report.result, Ok(Outcome::Yielded));
+        reports.push(report);
+        if !goes_on || call.budget.is_spent(clock.monotonic()) {
+            return reports;
+        }
+    }
+}
+
+/// In both lines; `None` if there is none in time for a tick that ends before it is too late.
+async fn place(
+    handler: &Handler,
+    poller: &Poller,
+    own: &Line,
+    budget: &Budget,
+) -> Option<(Place, Place)> {
+    let weight = handler.weight_of(poller);
+    let places = async {
+        let first = own.enter(1).await;
+        (first, handler.line.enter(weight).await)
+    };
+    tokio::select! {
+        biased;
+        places = places => Some(places),
+        () = budget.spent() => None,
     }
 }
 
@@ -181,11 +253,16 @@ async fn traced(poller: &Poller, call: Call, invocation_id: &str) -> TickReport 
 /// A bug in one poller must not take the others of its function with it.
 async fn unharmed(poller: &Poller, call: Call) -> TickReport {
     let ticked = AssertUnwindSafe(tick(poller, call)).catch_unwind().await;
-    ticked.unwrap_or_else(|cause| TickReport {
+    ticked.unwrap_or_else(|cause| {
+        let what = message(cause.as_ref()).to_owned();
+        nothing_done(poller, Err(TickError::Bug { what }))
+    })
+}
+
+fn nothing_done(poller: &Poller, result: Result<Outcome, TickError>) -> TickReport {
+    TickReport {
         poller: poller.name.clone(),
-        result: Err(TickError::Bug {
-            what: message(cause.as_ref()).to_owned(),
-        }),
+        result,
         tally: Tally::default(),
         took_ms: 0,
         checkpoint: None,
@@ -195,7 +272,7 @@ async fn unharmed(poller: &Poller, call: Call) -> TickReport {
         rewound: None,
         behind: Vec::new(),
         caught_up: false,
-    })
+    }
 }
 
 fn message(cause: &(dyn Any + Send)) -> &str {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::line::Line;
 use crate::stop::Stop;
 
 /// What is taken where the host sets no limit: long enough to drain, short enough to notice.
@@ -17,6 +18,14 @@ pub struct Budget {
     /// What still runs is abandoned here, which leaves time to say so and to release the lease.
     abandon_at: Instant,
     stop: Stop,
+    turn: Option<Turn>,
+}
+
+/// From `over_at` on, others go first, if any wait.
+#[derive(Debug, Clone)]
+struct Turn {
+    over_at: Instant,
+    lines: Vec<Line>,
 }
 
 impl Budget {
@@ -28,6 +37,7 @@ impl Budget {
             stop_at: at + limit.mul_f64(0.8),
             abandon_at: at + limit.mul_f64(0.9),
             stop: Stop::never(),
+            turn: None,
         }
     }
 
@@ -38,6 +48,7 @@ impl Budget {
             stop_at: at + step,
             abandon_at: at + UNLIMITED,
             stop: Stop::never(),
+            turn: None,
         }
     }
 
@@ -47,9 +58,31 @@ impl Budget {
         Self { stop, ..self }
     }
 
+    /// A turn that is over at this time, where anybody waits in one of these lines.
+    #[must_use]
+    pub fn in_turn(self, over_at: Instant, lines: Vec<Line>) -> Self {
+        let turn = Some(Turn { over_at, lines });
+        Self { turn, ..self }
+    }
+
     #[must_use]
     pub fn is_spent(&self, now: Instant) -> bool {
         now >= self.stop_at || self.stop.is_raised()
+    }
+
+    #[must_use]
+    pub fn is_others_turn(&self, now: Instant) -> bool {
+        let turn = self.turn.as_ref().filter(|turn| now >= turn.over_at);
+        turn.is_some_and(|turn| turn.lines.iter().any(Line::is_waited_for))
+    }
+
+    /// Resolves when it is spent.
+    pub async fn spent(&self) {
+        tokio::select! {
+            biased;
+            () = self.stop.clone().raised() => {}
+            () = tokio::time::sleep_until(self.stop_at) => {}
+        }
     }
 
     #[must_use]

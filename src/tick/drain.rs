@@ -353,6 +353,9 @@ fn what_next(
         Ok(Next::Rows(_)) if budget.is_spent(poller.clock.monotonic()) => {
             Some(Outcome::BudgetSpent)
         }
+        Ok(Next::Rows(_)) if budget.is_others_turn(poller.clock.monotonic()) => {
+            Some(Outcome::Yielded)
+        }
         Ok(Next::Rows(_)) => None,
         Ok(Next::End { .. }) | Err(_) => Some(Outcome::Drained),
     }

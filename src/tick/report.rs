@@ -37,6 +37,8 @@ pub enum Outcome {
     CaughtUp,
     /// The time budget ran out with rows left; the next tick goes on.
     BudgetSpent,
+    /// Others waited for their turn; it goes on when it is its own again.
+    Yielded,
     /// Another instance works on it, or was faster.
     HeldElsewhere {
         owner: String,
@@ -138,6 +140,11 @@ pub enum TickError {
     Refused(#[from] Refusal),
     #[error("dbtick has a bug and abandoned this tick, nothing is lost: {what}")]
     Bug { what: String },
+    #[error(
+        "it was never its turn: other pollers of this process were at work until the time budget of the \
+         invocation was spent; see docs/load.md for what to set"
+    )]
+    Crowded,
     #[error("the state document kept changing under {tries} tries to write it")]
     Contended { tries: u32 },
 }
@@ -322,6 +329,7 @@ impl Outcome {
             Self::CaughtUp => "caught_up",
             Self::Full => "full",
             Self::BudgetSpent => "budget_spent",
+            Self::Yielded => "yielded",
             Self::HeldElsewhere { .. } => "held_elsewhere",
             Self::Paused => "paused",
             Self::NotBefore { .. } => "not_before",
@@ -338,6 +346,7 @@ impl Outcome {
             Self::CaughtUp => "nothing new; a receiver that was behind got what it had missed".to_owned(),
             Self::Full => "no more delivered rows can be remembered above the checkpoint; the next tick goes on".to_owned(),
             Self::BudgetSpent => "time budget spent, the next tick goes on".to_owned(),
+            Self::Yielded => "others waited for their turn, it goes on after them".to_owned(),
             Self::HeldElsewhere { owner } => {
                 format!("the lease is held by {owner}, nothing to do here")
             }
@@ -369,6 +378,7 @@ impl TickError {
             Self::Refused(_) => "refused",
             Self::Bug { .. } => "bug",
             Self::Contended { .. } => "contended",
+            Self::Crowded => "crowded",
         }
     }
 

@@ -31,6 +31,7 @@ fn is_lasting(error: &TickError) -> bool {
         | TickError::Contended { .. }
         | TickError::Refused(_)
         | TickError::MarkedFailed
+        | TickError::Crowded
         // There is nothing that could be written to.
         | TickError::DocumentGone { .. }
         | TickError::Document { .. }

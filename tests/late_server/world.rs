@@ -259,6 +259,7 @@ fn server(port: u16, database: &str, user: &str, login: Login) -> Server {
             roots: None,
         },
         connect_timeout: None,
+        most_connections: None,
     }
 }
 

@@ -147,6 +147,7 @@ impl Server {
                 roots: None,
             },
             connect_timeout: None,
+            most_connections: None,
         };
         match self {
             Self::Postgres(_) => Connection::Postgres(address),

@@ -191,6 +191,7 @@ impl Invariants {
             | TickError::OtherServer { .. }
             | TickError::Restored { .. }
             | TickError::Refused(_)
+            | TickError::Crowded
             | TickError::Bug { .. } => false,
         };
         let told = |name| match name {
