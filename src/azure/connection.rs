@@ -189,6 +189,11 @@ impl ServiceEndpoint {
         url
     }
 
+    /// The emulator's, whose key everybody knows.
+    pub(crate) fn is_for_development(&self) -> bool {
+        matches!(&self.access, Access::SharedKey { account, .. } if account == string::DEVELOPMENT_ACCOUNT)
+    }
+
     /// Host and port: where it leads, and nothing else.
     #[must_use]
     pub fn host(&self) -> String {

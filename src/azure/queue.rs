@@ -22,6 +22,7 @@ use super::failure::Failure;
 use crate::clock::{Clock, Timestamp};
 use fault::Faults;
 
+pub(crate) use fault::NEEDS;
 pub use fault::QueueError;
 
 /// Of one message, as the service stores it.

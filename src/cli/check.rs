@@ -1,6 +1,7 @@
 //! `dbtick check`: is every poller of this app fit to run?
 
 mod host_retry;
+mod rights;
 
 use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
@@ -83,6 +84,11 @@ impl Check {
                     Ok(poller) => lines.extend(grade(&poller).await),
                     Err(error) => lines.push(line(&config.name, Grade::Fail, "state", &error)),
                 }
+                let spare = rights::spare(config);
+                let spare = spare
+                    .iter()
+                    .map(|text| line(&config.name, Grade::Warn, "rights", text));
+                lines.extend(spare);
                 lines.extend(receivers(&app, config));
             }
         }

@@ -1,14 +1,21 @@
-//! Values that must never be printed.
+//! Values that must never be printed, and that are compared in constant time (S17).
 
 use std::fmt;
 
 use data_encoding::BASE64;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
+use subtle::ConstantTimeEq;
 
 /// A text that is never printed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Secret(String);
+
+/// In a time that tells nothing but whether the lengths are equal.
+#[must_use]
+pub fn same(one: &str, other: &str) -> bool {
+    one.as_bytes().ct_eq(other.as_bytes()).into()
+}
 
 impl Secret {
     #[must_use]
@@ -39,6 +46,14 @@ impl Secret {
     }
 }
 
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        same(&self.0, &other.0)
+    }
+}
+
+impl Eq for Secret {}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(***)")
@@ -46,7 +61,7 @@ impl fmt::Debug for Secret {
 }
 
 /// A key of Standard Webhooks, which signs what is sent.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct SigningKey(Vec<u8>);
 
 impl SigningKey {
@@ -65,6 +80,14 @@ impl SigningKey {
     }
 }
 
+impl PartialEq for SigningKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for SigningKey {}
+
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SigningKey(***)")
@@ -72,7 +95,7 @@ impl fmt::Debug for SigningKey {
 }
 
 /// A URL that shows only where it leads: tokens live in user, path and query alike.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct SecretUrl(Url);
 
 impl SecretUrl {
@@ -87,6 +110,14 @@ impl SecretUrl {
         &self.0
     }
 }
+
+impl PartialEq for SecretUrl {
+    fn eq(&self, other: &Self) -> bool {
+        same(self.0.as_str(), other.0.as_str())
+    }
+}
+
+impl Eq for SecretUrl {}
 
 impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,5 +140,25 @@ impl fmt::Display for SecretUrl {
 impl fmt::Debug for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SecretUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_equal_when_every_byte_is() {
+        for (one, other, equal) in [
+            ("", "", true),
+            ("key", "key", true),
+            ("key", "kez", false),
+            ("key", "Key", false),
+            ("key", "keys", false),
+            ("key", "", false),
+        ] {
+            assert_eq!(same(one, other), equal, "{one} {other}");
+            assert_eq!(Secret::new(one) == Secret::new(other), equal);
+        }
     }
 }

@@ -13,6 +13,7 @@ use axum::response::Response;
 
 use super::app::{AuthLevel, Function, HttpTrigger, Trigger};
 use super::invocation::Invoker;
+use crate::config::secret::same;
 
 mod request;
 mod response;
@@ -145,11 +146,12 @@ impl Front {
             .get("x-functions-key")
             .and_then(|value| value.to_str().ok())
             .or_else(|| query.get("code").map(String::as_str));
-        let own = self.function_keys.get(function).map(String::as_str);
+        let own = self.function_keys.get(function);
+        let is = |key: &str| given.is_some_and(|given| same(given, key));
         match level {
             AuthLevel::Anonymous => Some(Admitted::Anonymous),
-            _ if given == Some(&self.key) => Some(Admitted::MasterKey),
-            AuthLevel::Function if own.is_some() && given == own => Some(Admitted::FunctionKey),
+            _ if is(&self.key) => Some(Admitted::MasterKey),
+            AuthLevel::Function if own.is_some_and(|own| is(own)) => Some(Admitted::FunctionKey),
             AuthLevel::Function | AuthLevel::Admin => None,
         }
     }

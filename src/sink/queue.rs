@@ -26,6 +26,7 @@ use crate::clock::Clock;
 use crate::config::QueueConfig;
 use crate::model::envelope::Batch;
 use claims::ClaimStore;
+pub(crate) use claims::NEEDS as CLAIM_NEEDS;
 use plan::{Form, Message};
 
 /// One at a time, a batch of a thousand events waits for a thousand answers in a row: 13 s on an

@@ -32,6 +32,7 @@ use crate::azure::connection::ServiceEndpoint;
 use crate::azure::failure::{Failure, date, http_date};
 use crate::clock::Clock;
 use crate::model::lease::StoreClock;
+pub(crate) use fault::NEEDS;
 use fault::{Faults, Verdict};
 
 /// Objects live apart from documents, so that neither listing shows the other's.

@@ -28,7 +28,7 @@ const KNOWN: [&str; 14] = [
     "TableSecondaryEndpoint",
 ];
 
-const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+pub(super) const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 /// Published by Microsoft, the same on every machine: no secret.
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";

@@ -13,7 +13,7 @@ use crate::clock::Timestamp;
 
 type Cause = Box<dyn Error + Send + Sync>;
 
-const NEEDS: Needs = Needs {
+pub(crate) const NEEDS: Needs = Needs {
     to: "put messages",
     role: "Storage Queue Data Message Sender",
     scope: "the queue, or Storage Queue Data Contributor on the account where it is to create the queue",

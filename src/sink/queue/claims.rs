@@ -27,7 +27,7 @@ use crate::config::Claims;
 use crate::model::envelope::{Batch, ClaimCheck};
 use crate::sink::{DeliveryFailure, FailureKind};
 
-const NEEDS: Needs = Needs {
+pub(crate) const NEEDS: Needs = Needs {
     to: "write claim checks",
     role: "Storage Blob Data Contributor",
     scope: "the container, or on the account where it is to create the container",

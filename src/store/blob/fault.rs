@@ -16,7 +16,7 @@ use crate::store::StoreError;
 
 type Cause = Box<dyn Error + Send + Sync>;
 
-const NEEDS: Needs = Needs {
+pub(crate) const NEEDS: Needs = Needs {
     to: "read and write",
     role: "Storage Blob Data Contributor",
     scope: "the account or the container",

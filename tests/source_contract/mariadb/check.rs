@@ -89,7 +89,10 @@ async fn engines_replicas_queries_and_readers_are_told_apart() {
              CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO u SELECT seq FROM seq_1_to_1000; ANALYZE TABLE u;
              CREATE VIEW w AS SELECT id, id + 0 AS n FROM u;
              CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'pw';
-             GRANT SELECT, SHOW VIEW ON main.* TO reader@'127.0.0.1'; SET GLOBAL read_only = 1",
+             GRANT SELECT, SHOW VIEW ON main.* TO reader@'127.0.0.1';
+             CREATE ROLE writer; GRANT INSERT ON main.t TO writer; CREATE USER clerk@'127.0.0.1' IDENTIFIED BY 'pw';
+             GRANT SELECT ON main.* TO clerk@'127.0.0.1'; GRANT writer TO clerk@'127.0.0.1';
+             SET DEFAULT ROLE writer FOR clerk@'127.0.0.1'; SET GLOBAL read_only = 1",
         )
         .await;
     let port = server.port;
@@ -99,6 +102,11 @@ async fn engines_replicas_queries_and_readers_are_told_apart() {
         config.connection = mysql_connection(port, "main", "reader", "pw");
         config
     };
+    // By its role.
+    let mut clerk = fixture.table("t", &["id"], &["id"]);
+    clerk.connection = mysql_connection(port, "main", "clerk", "pw");
+    let found = describe(&clerk).await;
+    assert_finding(&found, "rights", Grade::Warn, "INSERT ON main.t");
     let found = describe(&reader(fixture.table("t", &["id"], &["id"]))).await;
     assert_finding(&found, "engine", Grade::Warn, "MyISAM");
     assert_finding(&found, "rights", Grade::Pass, "nothing else");

@@ -56,10 +56,10 @@ async fn what_is_known_about_a_source_is_graded() {
     let engine = Engine::postgres().await;
     let mut fixture = fixture(
         &engine,
-        "CREATE ROLE reader LOGIN; CREATE ROLE clerk LOGIN;
+        "CREATE ROLE reader LOGIN; CREATE ROLE clerk LOGIN; CREATE ROLE maker LOGIN CREATEDB CREATEROLE;
          CREATE TABLE t (id int PRIMARY KEY, at timestamptz NOT NULL, local timestamp, day date NOT NULL, created_at timestamptz NOT NULL, s text UNIQUE, n int NOT NULL);
          CREATE UNIQUE INDEX ON t (n) WHERE n > 0; CREATE UNIQUE INDEX ON t (abs(n));
-         GRANT SELECT ON t TO reader, clerk; GRANT INSERT, DELETE ON t TO clerk;
+         GRANT SELECT ON t TO reader, clerk, maker; GRANT INSERT, DELETE ON t TO clerk; CREATE TABLE u (id int); GRANT UPDATE ON u TO clerk;
          CREATE VIEW v AS SELECT id, random() AS r FROM t;",
     )
     .await;
@@ -134,6 +134,33 @@ async fn what_is_known_about_a_source_is_graded() {
             Grade::Warn,
             "rights",
             "REVOKE INSERT, DELETE",
+        ),
+        (
+            fixture.as_role("clerk", fixture.query("SELECT id FROM t", &["id"], &["id"])),
+            Grade::Warn,
+            "rights",
+            "may write to t and 1 others: REVOKE INSERT",
+        ),
+        (
+            fixture.as_role("clerk", fixture.table("v", &["id"], &["id"])),
+            Grade::Warn,
+            "rights",
+            "may write to t and 1 others: REVOKE INSERT",
+        ),
+        (
+            fixture.as_role(
+                "reader",
+                fixture.query("SELECT id FROM t", &["id"], &["id"]),
+            ),
+            Grade::Pass,
+            "rights",
+            "may not write",
+        ),
+        (
+            fixture.as_role("maker", table("at", "id")),
+            Grade::Warn,
+            "rights",
+            "the user has CREATEROLE, CREATEDB",
         ),
         (
             fixture.table("v", &["id"], &["id"]),

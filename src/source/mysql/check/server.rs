@@ -26,7 +26,7 @@ pub(super) async fn findings(
     shape: &MySqlShape,
 ) -> Result<Vec<Finding>, sqlx::Error> {
     let mut findings = vec![version(&shape.server)];
-    findings.push(rights(connection).await?);
+    findings.push(rights(connection, shape.server.is_mariadb).await?);
     let row = sqlx::query("SELECT CAST(@@global.read_only AS CHAR)")
         .fetch_one(&mut *connection)
         .await?;
@@ -73,14 +73,27 @@ fn version(server: &Server) -> Finding {
     }
 }
 
-async fn rights(connection: &mut MySqlConnection) -> Result<Finding, sqlx::Error> {
+/// Reading is enough (S8).
+async fn rights(
+    connection: &mut MySqlConnection,
+    is_mariadb: bool,
+) -> Result<Finding, sqlx::Error> {
     let rows = sqlx::query("SHOW GRANTS").fetch_all(connection).await?;
-    let mut more = Vec::new();
-    for row in &rows {
-        let Some(line) = text(row, 0) else { continue };
-        more.extend(beyond_reading(&line));
-    }
+    let lines: Vec<String> = rows.iter().filter_map(|row| text(row, 0)).collect();
+    let more: Vec<_> = lines
+        .iter()
+        .filter_map(|line| beyond_reading(line))
+        .collect();
+    let roles: Vec<_> = lines.iter().filter_map(|line| role(line)).collect();
     Ok(match more.as_slice() {
+        // MariaDB lists what the active role may; MySQL only that there is one.
+        [] if !is_mariadb && !roles.is_empty() => {
+            let text = format!(
+                "the user may read and nothing else by itself; what its roles may is not known here: {}",
+                roles.join(", ")
+            );
+            finding(Grade::Warn, "rights", text)
+        }
         [] => finding(Grade::Pass, "rights", "the user may read and nothing else"),
         more => finding(
             Grade::Warn,
@@ -91,6 +104,12 @@ async fn rights(connection: &mut MySqlConnection) -> Result<Finding, sqlx::Error
             ),
         ),
     })
+}
+
+/// Of a line that gives one: no right has a place without ON.
+fn role(line: &str) -> Option<String> {
+    let (role, _) = line.strip_prefix("GRANT ")?.split_once(" TO ")?;
+    (!role.contains(" ON ")).then(|| role.replace('`', ""))
 }
 
 /// `INSERT, UPDATE ON shop.*`, of one line of SHOW GRANTS. What follows the user may be the hash of a
@@ -149,6 +168,8 @@ mod tests {
             ("GRANT `role` TO `a`@`%`", None),
         ] {
             assert_eq!(beyond_reading(line).as_deref(), expect, "{line}");
+            let named = line.starts_with("GRANT `role`").then(|| "role".to_owned());
+            assert_eq!(role(line), named, "{line}");
         }
     }
 }

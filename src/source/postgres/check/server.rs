@@ -10,6 +10,9 @@ use crate::source::{Finding, Grade};
 /// The oldest that is known to work.
 const OLDEST: i32 = 12;
 
+/// Tables with too many rights.
+const MOST_COUNTED: usize = 100;
+
 #[derive(Debug)]
 pub(super) struct Server {
     version: String,
@@ -69,42 +72,80 @@ impl Server {
     }
 }
 
-/// Reading is enough.
+/// Reading is enough (S8). A query may read any table, so that all of them count for it; for a table, what the
+/// user may do to it is said first.
 pub(super) async fn rights(
     connection: &mut PgConnection,
     relation: Option<&Relation>,
 ) -> Result<Finding, sqlx::Error> {
-    let superuser: bool =
-        sqlx::query_scalar("SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user")
-            .fetch_one(&mut *connection)
-            .await?;
-    if superuser {
+    let warn = |text: String| Ok(finding(Grade::Warn, "rights", text));
+    let powers = powers(connection).await?;
+    if powers.iter().any(|power| power == "SUPERUSER") {
         let text = "the user is a superuser; SELECT is enough: CREATE ROLE a plain one for reading";
-        return Ok(finding(Grade::Warn, "rights", text));
+        return warn(text.to_owned());
     }
-    let more: Vec<String> = match relation {
-        None => Vec::new(),
-        Some(relation) => {
-            sqlx::query_scalar(
-                "SELECT r FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) AS r \
-                 WHERE has_table_privilege($1::oid, r)",
-            )
-            .bind(Oid(relation.oid))
-            .fetch_all(connection)
-            .await?
+    if !powers.is_empty() {
+        let powers = powers.join(", ");
+        return warn(format!(
+            "SELECT is enough, and the user has {powers}: ALTER ROLE it to one without"
+        ));
+    }
+    if let Some(relation) = relation {
+        let more = on_table(connection, relation).await?.join(", ");
+        if !more.is_empty() {
+            let Relation { schema, name, .. } = relation;
+            return warn(format!(
+                "SELECT is enough, and the user may also {more} on {schema}.{name}: REVOKE {more}"
+            ));
         }
+    }
+    let writable = writable(connection).await?;
+    let more = match writable.len() {
+        0 => return Ok(finding(Grade::Pass, "rights", "the user may not write")),
+        1 => String::new(),
+        MOST_COUNTED => format!(" and {} others or more", MOST_COUNTED - 1),
+        count => format!(" and {} others", count - 1),
     };
-    Ok(match (relation, more.as_slice()) {
-        (Some(relation), [_, ..]) => finding(
-            Grade::Warn,
-            "rights",
-            format!(
-                "SELECT is enough, and the user may also {0} on {1}.{2}: REVOKE {0}",
-                more.join(", "),
-                relation.schema,
-                relation.name
-            ),
-        ),
-        _ => finding(Grade::Pass, "rights", "the user may not write"),
-    })
+    let first = &writable[0];
+    warn(format!(
+        "SELECT is enough, and the user may write to {first}{more}: REVOKE INSERT, UPDATE, DELETE, TRUNCATE"
+    ))
+}
+
+/// What a role may do anywhere.
+async fn powers(connection: &mut PgConnection) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
+        "SELECT p.name FROM pg_catalog.pg_roles, LATERAL (VALUES ('SUPERUSER', rolsuper), \
+         ('CREATEROLE', rolcreaterole), ('CREATEDB', rolcreatedb), ('REPLICATION', rolreplication)) \
+         AS p (name, has) WHERE rolname = current_user AND p.has",
+    )
+    .fetch_all(connection)
+    .await
+}
+
+async fn on_table(
+    connection: &mut PgConnection,
+    relation: &Relation,
+) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
+        "SELECT r FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) AS r \
+         WHERE has_table_privilege($1::oid, r)",
+    )
+    .bind(Oid(relation.oid))
+    .fetch_all(connection)
+    .await
+}
+
+async fn writable(connection: &mut PgConnection) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
+        "SELECT c.oid::regclass::text FROM pg_catalog.pg_class c \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname <> 'information_schema' \
+         AND n.nspname NOT LIKE 'pg\\_%' \
+         AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') \
+         ORDER BY 1 LIMIT $1",
+    )
+    .bind(MOST_COUNTED as i64)
+    .fetch_all(connection)
+    .await
 }
