@@ -190,6 +190,36 @@ fn every_test_that_the_docs_name_exists() {
     assert!(named > 0, "the docs name no tests");
 }
 
+/// As `semantics.md` counts them.
+#[test]
+fn every_promise_of_the_contract_is_in_the_table_of_guarantees() {
+    let counts = [
+        ('A', 8),
+        ('B', 10),
+        ('C', 9),
+        ('D', 10),
+        ('E', 3),
+        ('F', 6),
+        ('G', 7),
+        ('H', 3),
+    ];
+    let text = read("docs/guarantees.md");
+    let rows = text.lines().filter(|line| line.contains("`test:"));
+    let numbers = rows.filter_map(|row| row.strip_prefix("| ")?.split('|').next());
+    let numbers: BTreeSet<_> = numbers
+        .flat_map(|it| it.split(',').map(str::trim))
+        .collect();
+    for (letter, count) in counts {
+        for number in 1..=count {
+            let name = format!("{letter}{number}");
+            assert!(
+                numbers.contains(name.as_str()),
+                "{name} has no row with a test"
+            );
+        }
+    }
+}
+
 #[test]
 fn every_outcome_of_a_tick_has_its_line_in_the_operations_page() {
     let report = read("src/tick/report.rs");
