@@ -87,6 +87,7 @@ async fn one_tick(world: Arc<World>, poller: Arc<Poller>) {
         Mode::Chaos => Duration::from_secs(60),
         Mode::Calm => Duration::from_secs(300),
     };
+    let _unborn = Unborn::in_case(&world);
     let budget = Budget::starting(poller.clock.monotonic(), Some(function_timeout));
     let Ok(report) = timeout(function_timeout, tick(&poller, budget)).await else {
         let what = format!("the host would have killed the tick of {}", poller.owner);
@@ -95,6 +96,25 @@ async fn one_tick(world: Arc<World>, poller: Arc<Poller>) {
     world.note(format_args!("{}: {}", poller.owner, report.sentence()));
     let verdict = world.invariants().check_report(&report, world.plan.mode);
     world.judge(verdict);
+}
+
+/// A tick that has found no document: what it writes may still be the first one.
+struct Unborn<'a>(&'a World);
+
+impl<'a> Unborn<'a> {
+    fn in_case(world: &'a World) -> Option<Self> {
+        let unborn = world.documents().state().is_none();
+        unborn.then(|| {
+            world.unborn_ticks(1);
+            Self(world)
+        })
+    }
+}
+
+impl Drop for Unborn<'_> {
+    fn drop(&mut self) {
+        self.0.unborn_ticks(-1);
+    }
 }
 
 pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::faults::MOST_LATE;
 use super::world::World;
 
 pub(crate) async fn keep_spoiling(world: Arc<World>) {
@@ -25,10 +24,9 @@ struct Spoiled<'a>(&'a World);
 impl<'a> Spoiled<'a> {
     fn now(world: &'a World) -> Self {
         let (kind, chance) = (world.draw(5), world.draw(u64::MAX));
-        // A first document that is still on its way would come to life after the deletion, and before
+        // A first document that is still to come would come to life after the deletion, and before
         // there is a marker a poller simply begins.
-        let settled = world.elapsed() > MOST_LATE + Duration::from_secs(15);
-        let settled = settled && world.documents().is_marked();
+        let settled = world.no_document_may_be_born() && world.documents().is_marked();
         world.note(format_args!("the document is spoiled: {kind}"));
         world.invariants().summary.spoiled += 1;
         let now = world.now();

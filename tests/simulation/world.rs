@@ -16,7 +16,7 @@ use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::state::{StateDocument, Status};
 use tokio::time::{Instant, sleep};
 
-use super::faults::{Bug, Delivery, Effect, Mode, Odds, Read, Write};
+use super::faults::{Bug, Delivery, Effect, MOST_LATE, Mode, Odds, Read, Write};
 use super::invariants::{Accepted, End, Invariants, Violation};
 use super::manners::Manners;
 use super::receivers::Receivers;
@@ -39,6 +39,8 @@ pub(crate) struct World {
     healed: AtomicBool,
     in_flight: AtomicUsize,
     writes: AtomicU64,
+    /// Ticks that have found no document, and when there was one more or less of them.
+    unborn: Mutex<(i64, Duration)>,
     trace: Mutex<Trace>,
     table: Mutex<Table>,
     receivers: Mutex<Receivers>,
@@ -204,6 +206,7 @@ impl World {
             healed: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             writes: AtomicU64::new(0),
+            unborn: Mutex::default(),
             trace: Mutex::new(Trace::new(plan.trace)),
             table: Mutex::default(),
             receivers: Mutex::new(Receivers::new(layout, manners)),
@@ -306,6 +309,18 @@ impl World {
             _ => 30 + self.draw(60),
         };
         Duration::from_secs(self.plan.size.seconds.unwrap_or(drawn))
+    }
+
+    /// So many more ticks have found no document.
+    pub(crate) fn unborn_ticks(&self, more: i64) {
+        let mut unborn = self.unborn.lock().unwrap();
+        *unborn = (unborn.0 + more, self.elapsed());
+    }
+
+    /// Nobody is about to write a first document, or has one on its way.
+    pub(crate) fn no_document_may_be_born(&self) -> bool {
+        let (ticks, since) = *self.unborn.lock().unwrap();
+        ticks == 0 && self.elapsed() > since + MOST_LATE + Duration::from_secs(10)
     }
 
     /// Whether one more transaction may write.
