@@ -268,8 +268,8 @@ impl Poller {
     ) -> Result<(Standing, bool), OperateError> {
         match self.look().await? {
             Seen::Document(standing) => Ok((*standing, false)),
-            Seen::Nothing { born } if otherwise != Otherwise::Refuse => {
-                Ok((self.beginning(born, None), true))
+            Seen::Nothing { .. } if otherwise != Otherwise::Refuse => {
+                Ok((self.beginning(None), true))
             }
             Seen::Nothing { born: true } => Err(TickError::DocumentGone {
                 key: self.state_key.to_string(),
@@ -283,7 +283,7 @@ impl Poller {
                 if aside.as_ref().is_none_or(|(_, saved)| *saved != body.tag) {
                     *aside = Some((self.move_aside(&body).await?, body.tag.clone()));
                 }
-                Ok((self.beginning(true, Some(body)), true))
+                Ok((self.beginning(Some(body)), true))
             }
             Seen::Refused { error, .. } => Err(TickError::Document {
                 key: self.state_key.to_string(),
@@ -294,14 +294,12 @@ impl Poller {
         }
     }
 
-    /// A document without a past. Receivers may remember tokens of the one that was lost, which
-    /// counted claims: seconds are more than any count of them.
-    fn beginning(&self, born: bool, instead_of: Option<Loaded>) -> Standing {
+    /// A document without a past. Receivers may remember tokens of one that was lost, even where no marker
+    /// tells of it yet: those counted claims, and seconds are more than any count of them.
+    fn beginning(&self, instead_of: Option<Loaded>) -> Standing {
         let mut document = first_document(self, None);
-        if born {
-            let seconds = u64::try_from(self.clock.now().timestamp()).unwrap_or(0);
-            document.lease.token = document.lease.token.at_least(seconds);
-        }
+        let seconds = u64::try_from(self.clock.now().timestamp()).unwrap_or(0);
+        document.lease.token = document.lease.token.at_least(seconds);
         Standing {
             document,
             tag: instead_of.map(|loaded| loaded.tag),

@@ -125,6 +125,15 @@ async fn a_document_that_is_gone_begins_again_only_by_an_order() {
     assert_eq!(world.hook().rows(), [1, 2, 3, 4, 3, 4]);
 }
 
+/// Somebody may have deleted it between its first write and its marker, and its holder goes on.
+#[tokio::test(start_paused = true)]
+async fn a_document_that_an_order_makes_begins_beyond_every_token() {
+    let world = World::with_rows(2);
+    let operated = reset(&world, 0, Otherwise::Begin).await.unwrap();
+    assert!(operated.document.lease.token.get() > 1_000_000);
+    assert_eq!(done(world.tick().await), Outcome::Drained);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refused_document_is_replaced_only_when_told_and_its_bytes_are_kept() {
     // The copy, the marker, the document.
