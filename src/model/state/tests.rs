@@ -135,6 +135,7 @@ fn what_is_not_ours_to_read_is_refused_with_a_reason() {
         ),
         (with("/checkpoint/cursor/tiebreaker", json!({})), "position"),
         (with("/checkpoint/cursor/kind", json!("guess")), "guess"),
+        (with("/lease/fencing_token", json!(u64::MAX)), "no room"),
     ] {
         let error = load(bytes.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(reason), "{error} should say {reason:?}");
