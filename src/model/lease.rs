@@ -100,13 +100,12 @@ impl Held {
     /// An unexpired lease is never taken, not even by the same process (C2).
     #[must_use]
     pub fn may_be_taken(&self, evidence: AgeEvidence) -> bool {
-        let margin = to_delta(evidence.margin);
         match evidence.store {
             Some(store) => {
                 let lifetime = self.expires_at - self.heartbeat_at;
-                store.now - store.last_write >= lifetime + margin
+                store.now - store.last_write >= lifetime + to_delta(evidence.margin)
             }
-            None => evidence.local_now >= self.expires_at + margin,
+            None => evidence.local_now >= later(self.expires_at, evidence.margin),
         }
     }
 }
@@ -116,6 +115,13 @@ impl Held {
 #[must_use]
 pub fn trusted_for(ttl: Duration, margin: Duration) -> Duration {
     ttl.saturating_sub(margin)
+}
+
+/// As late as a document can say it, at the most: one that was damaged may have any time.
+#[must_use]
+pub(crate) fn later(at: Timestamp, duration: Duration) -> Timestamp {
+    at.checked_add_signed(to_delta(duration))
+        .unwrap_or(Timestamp::MAX_UTC)
 }
 
 /// Durations from configuration are bounded, so this never saturates in practice.

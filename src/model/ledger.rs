@@ -128,6 +128,11 @@ impl Marks {
         spans.iter().flat_map(|(first, last)| *first..=*last)
     }
 
+    fn are_within(&self, rows: usize) -> bool {
+        let mut spans = self.taken.iter().chain(&self.quarantined);
+        spans.all(|(first, last)| first <= last && *last < rows)
+    }
+
     #[must_use]
     pub fn of(&self, at: usize) -> Option<Mark> {
         let within = |spans: &[(usize, usize)]| {
@@ -177,6 +182,11 @@ impl Segment {
             return Err(SegmentError::Version(header.version));
         }
         let ids = bytes[end + 1..].chunks_exact(EventId::BYTES);
+        let is_whole = ids.remainder().is_empty() && ids.len() == header.rows;
+        let mut marks = header.sinks.values();
+        if !is_whole || !marks.all(|marks| marks.are_within(header.rows)) {
+            return Err(SegmentError::Damaged);
+        }
         let above = header.above.as_deref().map(Position::from_tagged);
         Ok(Self {
             poller: header.poller,
@@ -203,9 +213,9 @@ impl Ledger {
             .map(|before| before.since);
         Self {
             head,
-            segments: segments + 1,
-            rows: rows + segment.ids.len() as u64,
-            bytes: all_bytes + bytes,
+            segments: segments.saturating_add(1),
+            rows: rows.saturating_add(segment.ids.len() as u64),
+            bytes: all_bytes.saturating_add(bytes),
             since: since.unwrap_or(segment.at),
             closed: false,
         }
@@ -263,6 +273,38 @@ mod tests {
             Segment::decode(&name, &bytes),
             Err(SegmentError::Damaged)
         ));
+    }
+
+    /// Under a name that fits: written by something other than dbtick.
+    #[test]
+    fn a_segment_whose_parts_do_not_fit_each_other_is_refused() {
+        let (_, bytes) = segment(10).encode(9);
+        let text = |from: &str, to: &str| {
+            let end = bytes
+                .iter()
+                .position(|byte| *byte == END_OF_HEADER)
+                .unwrap();
+            let header = String::from_utf8(bytes[..end].to_vec()).unwrap();
+            assert!(header.contains(from), "{header}");
+            let header = header.replace(from, to);
+            [header.as_bytes(), &bytes[end..]].concat()
+        };
+        for (what, bytes) in [
+            ("a cut id", bytes[..bytes.len() - 1].to_vec()),
+            (
+                "an id too few",
+                bytes[..bytes.len() - EventId::BYTES].to_vec(),
+            ),
+            ("marks beyond the ids", text("[6,9]", "[6,10]")),
+            ("marks that go back", text("[5,5]", "[5,4]")),
+        ] {
+            let name = format!("0000000009-{}", hash(&bytes));
+            let read = Segment::decode(&name, &bytes);
+            assert!(
+                matches!(read, Err(SegmentError::Damaged)),
+                "{what}: {read:?}"
+            );
+        }
     }
 
     #[test]

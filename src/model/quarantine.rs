@@ -70,7 +70,7 @@ impl Case {
         Self {
             sink: sink.to_owned(),
             error: error.to_owned(),
-            attempts: before.map_or(0, |before| before.attempts) + 1,
+            attempts: before.map_or(0, |before| before.attempts).saturating_add(1),
             first_failed_at: before.map_or(self.first_failed_at, |before| before.first_at),
             ..self
         }
@@ -113,11 +113,13 @@ impl Case {
     pub fn batch(&self, fence: Fence, salt: Option<u128>) -> Option<Batch> {
         let id = self.id()?;
         let json = self.event.get();
+        // Its id is the first thing that an event says; another object is none of ours.
+        let behind = json.strip_prefix(&format!("{{\"id\":\"{id}\""))?;
         let Some(salt) = salt else {
             return Batch::again(&self.poller, &self.types, json, id, fence);
         };
         let fresh = id.another(salt);
-        let json = json.replacen(&id.to_string(), &fresh.to_string(), 1);
+        let json = format!("{{\"id\":\"{fresh}\"{behind}");
         Batch::again(&self.poller, &self.types, &json, fresh, fence)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
-use super::lease::to_delta;
+use super::lease::later;
 use super::page::EventId;
 use super::position::Position;
 use super::state::CursorMark;
@@ -257,7 +257,7 @@ impl SinkState {
     /// How many rows of a batch of so many may be set aside.
     #[must_use]
     pub fn room_aside(&self, most: u32, batch: usize) -> usize {
-        let rows = self.rows + batch as u64;
+        let rows = self.rows.saturating_add(batch as u64);
         let recent = self.set_aside.iter();
         let recent = recent.filter(|at| is_recent(**at, rows));
         (most as usize).saturating_sub(recent.count())
@@ -298,9 +298,7 @@ impl SinkState {
     pub fn catches_up_from(&self) -> Option<Timestamp> {
         let failure = self.failure.as_ref()?;
         let pause = LONGEST_PAUSE.min(Duration::from_secs(1 << failure.attempts.min(16)));
-        failure
-            .not_before
-            .max(Some(failure.last_at + to_delta(pause)))
+        failure.not_before.max(Some(later(failure.last_at, pause)))
     }
 }
 
@@ -394,7 +392,7 @@ impl Failure {
         let rejections = counted.map_or(0, |counted| counted.rejections);
         let own_pause = match back_off(attempts) {
             Duration::ZERO => None,
-            pause => Some(now + to_delta(pause)),
+            pause => Some(later(now, pause)),
         };
         let mut counts = before.map_or_else(BTreeMap::new, |before| before.named.clone());
         // What is still pending keeps its count through ticks that failed for another reason.
@@ -402,7 +400,8 @@ impl Failure {
         for id in named {
             let id = id.to_string();
             if counts.len() < MOST_NAMED || counts.contains_key(&id) {
-                *counts.entry(id).or_default() += once;
+                let count = counts.entry(id).or_default();
+                *count = count.saturating_add(once);
             }
         }
         Self {

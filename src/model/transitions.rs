@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::counters::{Cost, Writes};
 use super::definition::SourceIdentity;
 use super::late::Late;
-use super::lease::{AgeEvidence, Held, WriteMark, to_delta};
+use super::lease::{AgeEvidence, Held, WriteMark, later};
 use super::ledger::Ledger;
 use super::page::EventId;
 use super::position::Position;
@@ -240,7 +240,7 @@ fn apply_claim(
         owner_id: claim.owner_id.clone(),
         acquired_at: now,
         heartbeat_at: now,
-        expires_at: now + to_delta(claim.ttl),
+        expires_at: later(now, claim.ttl),
     });
     next.holder = Some(WriteMark {
         token: next.lease.token,
@@ -423,7 +423,7 @@ fn renew(next: &mut StateDocument, ttl: Duration, now: Timestamp) {
         // A clock that jumped back must not make the document illegal.
         let now = now.max(held.heartbeat_at);
         held.heartbeat_at = now;
-        held.expires_at = now + to_delta(ttl);
+        held.expires_at = later(now, ttl);
     }
 }
 

@@ -39,6 +39,15 @@ pub(super) fn float(value: f64, out: &mut Vec<u8>) {
     }
 }
 
+/// The shortest digits that read back as the same single.
+pub(super) fn single(value: f32, out: &mut Vec<u8>) {
+    if value.is_finite() {
+        serde_json::to_writer(out, &value).expect("a vector takes any number");
+    } else {
+        float(value.into(), out);
+    }
+}
+
 pub(super) fn base64(value: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     let start = out.len();

@@ -7,6 +7,8 @@
 mod catalogue;
 mod check;
 mod fault;
+#[doc(hidden)]
+pub mod fuzzing;
 mod kind;
 mod late;
 mod lookup;

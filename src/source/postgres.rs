@@ -6,6 +6,8 @@
 mod catalogue;
 mod check;
 mod fault;
+#[doc(hidden)]
+pub mod fuzzing;
 mod kind;
 mod late;
 mod lookup;

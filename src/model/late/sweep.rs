@@ -375,3 +375,6 @@ impl Survey {
         self.in_flight.first().is_none_or(|first| place < first)
     }
 }
+
+#[cfg(test)]
+mod tests;

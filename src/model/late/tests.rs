@@ -290,3 +290,221 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_window_begins_with_the_sample() {
+    let sight = |now: Option<i64>, window: Option<u64>| Sight {
+        now: now.map(at),
+        window: window.map(Duration::from_secs),
+        ..Sight::default()
+    };
+    for (now, window, until) in [
+        (Some(10), Some(5), Some(at(15))),
+        (Some(10), None, None),
+        (None, Some(5), None),
+        (Some(10), Some(u64::MAX), Some(Timestamp::MAX_UTC)),
+    ] {
+        assert_eq!(sight(now, window).until(), until, "{now:?} {window:?}");
+    }
+    assert_eq!(sight(Some(10), None).since(), at(10));
+}
+
+#[test]
+fn the_future_begins_at_the_ceiling() {
+    let sight = |ceiling: Option<Scalar>| Sight {
+        ceiling,
+        ..Sight::default()
+    };
+    let five = sight(Some(Scalar::Integer(5)));
+    assert!(!five.is_future(&place(4)));
+    assert!(five.is_future(&place(5)) && five.is_future(&place(6)));
+    assert!(!sight(None).is_future(&place(6)));
+    // Another type is in no order with it.
+    assert!(!sight(Some(Scalar::Text(String::new()))).is_future(&place(6)));
+    assert!(
+        !sight(Some(Scalar::Integer(5)))
+            .is_future(&Position::new(vec![Scalar::Text("9".to_owned())], vec![]))
+    );
+}
+
+fn spilled(name: &str, to: i64) -> Segment {
+    Segment {
+        name: name.to_owned(),
+        ids: 1,
+        from: place(to - 1),
+        to: place(to),
+    }
+}
+
+#[test]
+fn what_is_said_about_places_below_the_checkpoint_goes_with_it() {
+    let late = || Late {
+        fences: [4, 5, 6].map(|up_to| fence(up_to, &["a"], None)).into(),
+        epoch: Some(epoch(0, 1, 2)),
+        spilled: vec![spilled("four", 4), spilled("five", 5), spilled("six", 6)],
+        retired: vec!["older".to_owned()],
+    };
+    let mut passed = late();
+    passed.pass(&place(5));
+    assert_eq!(passed.fences, [fence(6, &["a"], None)]);
+    assert_eq!(passed.spilled, [spilled("six", 6)]);
+    assert_eq!(passed.retired, ["older", "four", "five"]);
+    assert_eq!(passed.epoch, late().epoch);
+    let mut anew = late();
+    anew.begin_again();
+    assert_eq!((anew.fences.len(), anew.spilled.len()), (0, 0));
+    assert_eq!(anew.epoch, None);
+    assert_eq!(anew.retired, ["older", "four", "five", "six"]);
+}
+
+#[test]
+fn everybody_who_is_waited_for_is_asked_about() {
+    let late = Late {
+        fences: vec![fence(1, &["a", "b"], None), fence(2, &["b", "c"], None)],
+        ..Late::default()
+    };
+    let names = ["a", "b", "c"].map(Witness::new);
+    assert_eq!(late.witnesses(), names.into());
+    assert_eq!(Witness::new("a").as_str(), "a");
+}
+
+#[test]
+fn a_grade_says_how_long_it_holds() {
+    for (grade, name, shown) in [
+        (Protected::Proven, "PROVEN", "PROVEN"),
+        (
+            Protected::Bounded(Duration::from_secs(5)),
+            "BOUNDED",
+            "BOUNDED(5s)",
+        ),
+        (Protected::Unsafe, "UNSAFE", "UNSAFE"),
+    ] {
+        assert_eq!((grade.name(), grade.to_string().as_str()), (name, shown));
+    }
+}
+
+#[test]
+fn fences_with_too_many_witnesses_are_thinned_to_two() {
+    let crowd = |up_to: i64, from: usize, count: usize| {
+        let names: Vec<_> = (from..from + count).map(|n| format!("w{n:05}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        fence(up_to, &names, None)
+    };
+    // At the limit, together and alone.
+    let fit = vec![crowd(1, 0, 400), crowd(2, 400, 300), crowd(3, 700, 300)];
+    assert_eq!(worth_keeping(fit.clone(), None), fit);
+    let one = vec![crowd(1, 0, MOST_WITNESSES)];
+    assert_eq!(worth_keeping(one.clone(), None), one);
+    assert_eq!(
+        worth_keeping(vec![crowd(1, 0, MOST_WITNESSES + 1)], None),
+        []
+    );
+    // One more, and the middle goes; two may be as many as they like.
+    let three = vec![crowd(1, 0, 401), crowd(2, 401, 300), crowd(3, 701, 300)];
+    let kept = worth_keeping(three.clone(), None);
+    assert_eq!(kept, [three[0].clone(), three[2].clone()]);
+    let two = vec![crowd(1, 0, 900), crowd(2, 900, 900)];
+    assert_eq!(worth_keeping(two.clone(), None), two);
+    let eight: Vec<_> = (1..=8).map(|n| fence(n, &[], Some(n + 100))).collect();
+    assert_eq!(worth_keeping(eight.clone(), None), eight);
+}
+
+#[test]
+fn the_fence_that_goes_is_the_one_with_the_closest_neighbours() {
+    // By place: since when each is known.
+    let mut nine: Vec<_> = (1..=9).map(|n| fence(n, &[], Some(n + 100))).collect();
+    for (fence, second) in nine
+        .iter_mut()
+        .zip([0, 100, 200, 300, 310, 320, 500, 600, 700])
+    {
+        fence.since = at(second);
+    }
+    let mut expected = nine.clone();
+    expected.remove(4);
+    assert_eq!(worth_keeping(nine, None), expected);
+}
+
+/// How far it had come when it stopped is what it wrote down then, on the same line alone.
+#[test]
+fn transactions_since_a_restart_do_not_make_up_for_those_that_are_lost() {
+    let was = epoch(-100, 50, 0);
+    let written = |timeline: Option<&str>, started: i64, number: u64| Epoch {
+        timeline: timeline.map(str::to_owned),
+        written_down: Some(number),
+        ..epoch(started, 60, 5)
+    };
+    let line = was.timeline.clone();
+    let line = line.as_deref();
+    assert!(line.is_some());
+    for (is, expected) in [
+        (
+            written(line, 2, 49),
+            Continuity::Restored { transaction: 49 },
+        ),
+        (written(line, 2, 50), Continuity::Restarted),
+        // It has not been stopped: what it wrote down once is old.
+        (written(line, -100, 49), Continuity::Same),
+        // A replica writes down later.
+        (written(Some("00000009"), 2, 49), Continuity::TookOver),
+    ] {
+        assert_eq!(is.continues(&was), expected, "{is:?}");
+    }
+    // Where no line is told, none is known to be the same.
+    let silent = Epoch {
+        timeline: None,
+        ..was.clone()
+    };
+    assert_eq!(
+        written(None, 2, 49).continues(&silent),
+        Continuity::Restarted
+    );
+}
+
+#[test]
+fn where_all_that_is_kept_is_younger_it_is_told_from_where_the_poller_came() {
+    let first = |by: Option<&str>, batch: Option<&str>, rows: u64| HistoryEntry {
+        by: by.map(str::to_owned),
+        batch_id: batch.map(str::to_owned),
+        rows,
+        total_rows: 5,
+        ..entry(7, -2)
+    };
+    let was = epoch(-1000, 75, 0);
+    let minute = Duration::from_secs(60);
+    let restarted = epoch(1, 76, 2);
+    let to_the_first = Rewind::To { version: 7 };
+    for (first, expected) in [
+        (first(None, Some("batch"), 5), Rewind::Beginning),
+        (first(None, Some("batch"), 3), to_the_first.clone()),
+        (first(None, None, 5), to_the_first.clone()),
+        (first(Some("reset"), Some("batch"), 5), to_the_first),
+    ] {
+        let history = [first];
+        let continuity = restarted.continues(&was);
+        let target = rewind_target(&history, &was, &restarted, &continuity, minute);
+        assert_eq!(target, expected, "{history:?}");
+    }
+}
+
+/// A restored copy may be of any age; a server that crashed lost only its last moments.
+#[test]
+fn a_crash_that_took_numbers_with_it_is_no_restored_copy() {
+    let was = epoch(-1000, 75, 0);
+    let minute = Duration::from_secs(60);
+    for (started, first_at, expected) in [
+        // Started again, and all that is kept is of the moments before.
+        (1, -2, Rewind::To { version: 7 }),
+        // Kept since long before: a copy without it is an old one.
+        (1, -500, Rewind::Unknown),
+        (1, -9, Rewind::Unknown),
+        // The same start: nothing has crashed.
+        (-1000, -2, Rewind::Unknown),
+    ] {
+        let is = epoch(started, 20, 2);
+        let continuity = is.continues(&was);
+        assert_eq!(continuity, Continuity::Restored { transaction: 20 });
+        let history = [entry(7, first_at)];
+        let target = rewind_target(&history, &was, &is, &continuity, minute);
+        assert_eq!(target, expected, "{started} {first_at}");
+    }
+}

@@ -118,3 +118,27 @@ fn a_skew_is_what_neither_latency_nor_whole_seconds_explain() {
         assert_eq!(skew.num_seconds(), expected, "{asked} {answered}");
     }
 }
+
+#[test]
+fn a_time_at_the_end_of_the_calendar_stays_there() {
+    let endless = Held {
+        expires_at: Timestamp::MAX_UTC,
+        ..held(0)
+    };
+    let evidence = AgeEvidence {
+        store: None,
+        ..evidence(TTL + MARGIN, 0)
+    };
+    assert!(!endless.may_be_taken(evidence));
+    assert_eq!(
+        later(Timestamp::MAX_UTC, Duration::from_secs(1)),
+        Timestamp::MAX_UTC
+    );
+}
+
+#[test]
+fn what_was_sent_before_a_token_has_one_less() {
+    for (token, before) in [(0, 0), (1, 0), (7, 6)] {
+        assert_eq!(FencingToken(token).before().get(), before);
+    }
+}

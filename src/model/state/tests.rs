@@ -151,6 +151,7 @@ fn what_is_not_ours_to_read_is_refused_with_a_reason() {
         ),
         (with("/checkpoint/cursor/tiebreaker", json!({})), "position"),
         (with("/checkpoint/cursor/kind", json!("guess")), "guess"),
+        (with("/lease/fencing_token", json!(u64::MAX)), "no room"),
     ] {
         let error = load(bytes.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(reason), "{error} should say {reason:?}");
@@ -207,4 +208,126 @@ fn what_is_known_about_late_commits_survives_the_document() {
             .unwrap()
             .contains("\"late\"")
     );
+}
+
+#[test]
+fn a_version_that_is_there_twice_is_refused() {
+    let entry = |version: u64| json!({ "version": version, "at": at(0) });
+    for (versions, legal) in [([1, 2], true), ([2, 2], false), ([2, 1], false)] {
+        let mut value: Value = serde_json::from_str(PLAIN_VERSION_1).unwrap();
+        value["history"] = versions.map(entry).into_iter().collect();
+        assert_eq!(load(value.to_string().as_bytes()).is_ok(), legal);
+    }
+}
+
+#[test]
+fn a_poller_is_newborn_until_its_first_commit() {
+    let mut document = example();
+    assert!(document.is_newborn());
+    document.counters.batches = 1;
+    assert!(!document.is_newborn());
+}
+
+#[test]
+fn somebody_is_behind_where_a_sink_is() {
+    use crate::model::sinks::Lag;
+    let mut document = example();
+    document
+        .sinks
+        .insert("hook".to_owned(), SinkState::default());
+    assert!(!document.is_anybody_behind());
+    let behind = SinkState {
+        lag: Some(Lag::new(None, BTreeMap::new(), at(0))),
+        ..SinkState::default()
+    };
+    document.sinks.insert("queue".to_owned(), behind);
+    assert!(document.is_anybody_behind());
+}
+
+/// So that two versions can be compared by eye, and by tools that compare lines.
+#[test]
+fn a_document_has_a_line_for_each_member_and_each_item() {
+    let mut document = StateDocument::first("orders", "sha256:00", None);
+    document.pulse = vec![
+        Beat {
+            minute: 1,
+            rows: 2,
+            delay_ms: None,
+        },
+        Beat {
+            minute: 3,
+            rows: 4,
+            delay_ms: Some(5),
+        },
+    ];
+    document.unknown =
+        serde_json::from_str(r#"{"z":{"a":[],"b":{},"c":[1,{"d":2}]},"y":[]}"#).unwrap();
+    let text = String::from_utf8(document.to_bytes()).unwrap();
+    let check = text
+        .lines()
+        .find(|line| line.contains("\"check\""))
+        .unwrap();
+    let expected = format!(
+        r#"{{
+{check}
+  "checkpoint": {{
+    "cursor": null,
+    "last_successful_batch_id": null,
+    "metadata": {{}},
+    "updated_at": null
+  }},
+  "counters": {{
+    "batches": 0,
+    "bytes": 0,
+    "commit": {{"count":0,"us":0}},
+    "deliver": {{"count":0,"us":0}},
+    "failed_commits": 0,
+    "failed_ticks": 0,
+    "quarantined": 0,
+    "read": {{"count":0,"us":0}},
+    "resent": 0,
+    "rows": 0
+  }},
+  "lease": {{
+    "acquired_at": null,
+    "expires_at": null,
+    "fencing_token": 0,
+    "heartbeat_at": null,
+    "owner_id": null
+  }},
+  "poller_name": "orders",
+  "pulse": [
+    [1,2,null],
+    [3,4,5]
+  ],
+  "source_fingerprint": "sha256:00",
+  "status": "active",
+  "version": 1,
+  "y": [],
+  "z": {{
+    "a": [],
+    "b": {{}},
+    "c": [1,{{"d":2}}]
+  }}
+}}"#
+    );
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_start_that_is_told_exactly_needs_no_word_for_it() {
+    use crate::model::late::Epoch;
+    let mut document = example();
+    for (within, said) in [(0, false), (3, true)] {
+        document.late.epoch = Some(Epoch {
+            timeline: None,
+            started: Some(at(0)),
+            started_within: within,
+            transaction: None,
+            written_down: None,
+            now: at(1),
+        });
+        let text = String::from_utf8(document.to_bytes()).unwrap();
+        assert_eq!(text.contains("started_within"), said);
+    }
 }

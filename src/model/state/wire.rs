@@ -143,6 +143,9 @@ struct WireDelivered {
     key: Vec<String>,
 }
 
+/// No poller gets here by counting, and both only ever grow.
+const LAST: u64 = u64::MAX / 2;
+
 impl StateDocument {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -325,6 +328,11 @@ impl Wire {
             .into_iter()
             .map(HistoryEntry::try_from)
             .collect::<Result<Vec<_>, _>>()?;
+        if self.lease.fencing_token.get() > LAST || history.iter().any(|entry| entry.version > LAST)
+        {
+            let room = "its token or a version has no room to grow";
+            return Err(DocumentError::Illegal(room.to_owned()));
+        }
         if !history.is_sorted_by(|one, next| one.version < next.version) {
             let order = "the versions of its history are not in order";
             return Err(DocumentError::Illegal(order.to_owned()));

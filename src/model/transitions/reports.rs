@@ -15,7 +15,7 @@ pub(super) fn report(
         Some(trouble) => match trouble.after(known) {
             Some(trouble) => {
                 next.trouble = Some(trouble);
-                next.counters.failed_ticks += 1;
+                next.counters.failed_tick();
             }
             None => return Ok(Applied::Already),
         },

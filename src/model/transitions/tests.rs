@@ -489,3 +489,179 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_write_is_ones_own_only_by_token_and_nonce() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let mine = mark_of(&claimed, 1);
+    let other_nonce = WriteMark {
+        nonce: "b".to_owned(),
+        ..mine.clone()
+    };
+    let other_token = WriteMark {
+        token: mine.token.next(),
+        ..mine.clone()
+    };
+    assert_eq!(fate_of(&mine, &claimed), Fate::NotApplied);
+    assert_eq!(fate_of(&other_nonce, &claimed), Fate::LeaseLost);
+    assert_eq!(fate_of(&other_token, &claimed), Fate::LeaseLost);
+}
+
+#[test]
+fn settling_moves_the_checkpoint_and_says_what_is_waited_for() {
+    let late = Late {
+        retired: vec!["00ff".to_owned()],
+        ..Late::default()
+    };
+    let settle = |to: Option<CursorMark>| {
+        Action::Settle(Settlement {
+            nonce: "settling".to_owned(),
+            to,
+            late: late.clone(),
+            source: source(),
+            evidence: evidence(1),
+        })
+    };
+    let settled = next(&fresh(), &settle(Some(place(4))), 2);
+    assert_eq!(settled.checkpoint.cursor, Some(place(4)));
+    assert_eq!(settled.checkpoint.updated_at, Some(at(2)));
+    assert_eq!(settled.late, late);
+    assert_eq!(settled.version(), Some(1));
+    let waiting = next(&fresh(), &settle(None), 2);
+    assert_eq!(waiting.checkpoint.cursor, None);
+    assert_eq!((&waiting.late, waiting.version()), (&late, None));
+}
+
+#[test]
+fn a_checkpoint_may_be_committed_once_more_where_it_stands() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let once = next(
+        &claimed,
+        &hold(mark_of(&claimed, 1), commit_to(5, RENEW)),
+        1,
+    );
+    let twice = next(&once, &hold(mark_of(&claimed, 2), commit_to(5, RENEW)), 2);
+    assert_eq!(twice.checkpoint.cursor, Some(place(5)));
+    assert_eq!(twice.version(), Some(2));
+}
+
+#[test]
+fn a_receiver_that_is_gone_pauses_the_poller_once_and_the_trail_says_why() {
+    let gone = |nonce: &str, document: &StateDocument| {
+        let claimed = next(document, &claim(nonce, 0), 0);
+        let mut news = failure();
+        news.gone = Some("hook answered 410".to_owned());
+        let step = Step::RecordFailure {
+            news,
+            late: None,
+            then: RENEW,
+        };
+        let once = next(&claimed, &hold(mark_of(&claimed, 1), step.clone()), 1);
+        (next(&once, &hold(mark_of(&claimed, 2), step), 2), once)
+    };
+    let (twice, once) = gone("a", &fresh());
+    assert_eq!(once.status, Status::Paused);
+    let [entry] = once.audit.as_slice() else {
+        panic!("{:?}", once.audit);
+    };
+    assert_eq!(
+        (entry.who.as_str(), entry.what.as_str()),
+        ("dbtick", "pause")
+    );
+    assert_eq!((entry.why.as_str(), entry.at), ("hook answered 410", at(1)));
+    assert_eq!(twice.audit, once.audit);
+}
+
+fn ledger() -> Ledger {
+    Ledger {
+        head: "0000000001-00".to_owned(),
+        segments: 1,
+        rows: 1,
+        bytes: 1,
+        since: at(0),
+        closed: false,
+    }
+}
+
+#[test]
+fn what_is_committed_without_the_ledger_ends_what_it_says_about_everything() {
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let commit = |value: i128, ledger: Option<Ledger>| match commit_to(value, RENEW) {
+        Step::Commit { mut advance, then } => {
+            advance.ledger = ledger;
+            Step::Commit { advance, then }
+        }
+        other => other,
+    };
+    let without = next(&claimed, &hold(mark_of(&claimed, 1), commit(1, None)), 1);
+    assert_eq!(without.ledger, None);
+    let with = hold(mark_of(&claimed, 2), commit(2, Some(ledger())));
+    let with = next(&without, &with, 2);
+    assert_eq!(with.ledger, Some(ledger()));
+    let ended = next(&with, &hold(mark_of(&claimed, 3), commit(3, None)), 3);
+    assert!(ended.ledger.unwrap().closed);
+}
+
+#[test]
+fn a_sink_that_catches_up_goes_no_further_than_the_checkpoint() {
+    let id = |n: u32| EventId::parse(&format!("{n:032x}")).unwrap();
+    let claimed = next(&fresh(), &claim("a", 0), 0);
+    let mut behind = next(
+        &claimed,
+        &hold(mark_of(&claimed, 1), commit_to(5, RENEW)),
+        1,
+    );
+    let lag = sinks::Lag::new(Some(place(1)), BTreeMap::new(), at(0));
+    behind.sinks.get_mut("hook").unwrap().lag = Some(lag);
+    let step = |to: Option<i128>, delivered: &[i128], arrived: bool| {
+        let delivered = delivered.iter();
+        Step::CatchUp(CatchUp {
+            sink: "hook".to_owned(),
+            to: to.map(place),
+            delivered: delivered
+                .map(|n| (id(*n as u32), place(*n).position))
+                .collect(),
+            arrived,
+            news: all_is_well(),
+            ledger: Some(ledger()),
+            ttl: TTL,
+        })
+    };
+    let stands = |document: &StateDocument| {
+        let lag = document.sinks["hook"].lag.clone()?;
+        let above: Vec<_> = lag.delivered.into_keys().collect();
+        Some((lag.position, above))
+    };
+    for (to, expected) in [
+        (None, (Some(place(1)), vec![id(2), id(3), id(4)])),
+        (Some(3), (Some(place(3)), vec![id(4)])),
+        (Some(5), (Some(place(5)), vec![])),
+        (Some(6), (Some(place(1)), vec![id(2), id(3), id(4)])),
+    ] {
+        let action = hold(mark_of(&claimed, 2), step(to, &[2, 3, 4], false));
+        let moved = next(&behind, &action, 9);
+        assert_eq!(stands(&moved), Some(expected), "{to:?}");
+        assert_eq!(moved.checkpoint.cursor, Some(place(5)));
+        assert_eq!(moved.ledger, Some(ledger()));
+        let held = moved.lease.held.unwrap();
+        assert_eq!(held.heartbeat_at, at(9), "the lease is kept");
+    }
+    let arrived = hold(mark_of(&claimed, 2), step(None, &[], true));
+    assert_eq!(stands(&next(&behind, &arrived, 9)), None);
+}
+
+#[test]
+fn trouble_is_counted_when_it_is_said_and_taken_back_once() {
+    let trouble = |second| Action::Report(Some(Trouble::new("source", "no route", at(second))));
+    let over = Action::Report(None);
+    assert_eq!(apply(&fresh(), &over, at(0)).unwrap(), Applied::Already);
+    let told = next(&fresh(), &trouble(0), 0);
+    assert_eq!(told.counters.failed_ticks, 1);
+    assert!(told.trouble.is_some());
+    assert_eq!(apply(&told, &trouble(1), at(1)).unwrap(), Applied::Already);
+    let again = next(&told, &trouble(3600), 3600);
+    assert_eq!(again.counters.failed_ticks, 2);
+    let taken_back = next(&again, &over, 3601);
+    assert_eq!(taken_back.trouble, None);
+    assert_eq!(taken_back.counters.failed_ticks, 2);
+}

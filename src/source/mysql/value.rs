@@ -103,9 +103,7 @@ impl<'r> Value<'r> {
                 Kind::Wide { .. } | Kind::WideBits => json::quoted_integer(value, out),
                 _ => json::integer(value, out),
             },
-            Self::Float(value) => {
-                serde_json::to_writer(out, &value).expect("a vector takes any number");
-            }
+            Self::Float(value) => json::single(value, out),
             Self::Double(value) => json::float(value, out),
             Self::Decimal(digits) => json::string(digits, out),
             Self::Moment(fields) => fields.write_moment(kind, out),
@@ -150,6 +148,10 @@ impl Fields {
         if let [y0, y1, month, day, ..] = *rest {
             fields.year = u16::from_le_bytes([y0, y1]);
             (fields.month, fields.day) = (month, day);
+            // A place that no document can hold would stop the poller when it is read back.
+            if fields.year > 9999 || month > 12 || day > 31 {
+                return None;
+            }
         }
         if let [_, _, _, _, clock @ ..] = rest {
             fields.read_clock(clock)?;
@@ -169,7 +171,8 @@ impl Fields {
             }
             _ => return None,
         }
-        Some(())
+        let sound = self.hour < 24 && self.minute < 60 && self.second < 60;
+        (sound && self.micros < 1_000_000).then_some(())
     }
 
     fn moment(self, kind: MomentKind) -> Moment {

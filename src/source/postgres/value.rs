@@ -58,7 +58,7 @@ impl Kind {
             Self::Oid => json::integer(u32::from_be_bytes(fixed(bytes)), out),
             Self::Int8 => json::quoted_integer(i64::from_be_bytes(fixed(bytes)), out),
             Self::Xid8 => text(bytes, out),
-            Self::Float4 => float4(f32::from_be_bytes(fixed(bytes)), out),
+            Self::Float4 => json::single(f32::from_be_bytes(fixed(bytes)), out),
             Self::Float8 => json::float(f64::from_be_bytes(fixed(bytes)), out),
             Self::Numeric => quoted(out, |out| numeric::write(bytes, out)),
             Self::Text | Self::Padded => text(bytes, out),
@@ -158,15 +158,6 @@ fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
 
 fn boolean(value: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if value { b"true" } else { b"false" });
-}
-
-/// The shortest digits that read back as the same single.
-fn float4(value: f32, out: &mut Vec<u8>) {
-    if value.is_finite() {
-        serde_json::to_writer(out, &value).expect("a vector takes any number");
-    } else {
-        json::float(value.into(), out);
-    }
 }
 
 /// A database in SQL_ASCII holds whatever bytes were put into it.

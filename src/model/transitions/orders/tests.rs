@@ -473,3 +473,167 @@ fn after_an_unlock_a_stale_holder_commits_nothing() {
         assert!(next.lease.token > token.next());
     }
 }
+
+#[test]
+fn whether_a_place_fits_is_told_by_counting_where_a_document_names_no_cursor() {
+    let mut document = committed(&[5]);
+    document.source = None;
+    assert_eq!(fits(&document, &source("orders")), Ok(()));
+    let mut two = source("orders");
+    two.definition.cursor = vec!["day".to_owned(), "seq".to_owned()];
+    let Err(Refusal::OtherOrder { was, is }) = fits(&document, &two) else {
+        panic!("a place of one value fits an order of two");
+    };
+    assert_eq!((was.as_str(), is.as_str()), ("?; id", "day, seq; id"));
+}
+
+#[test]
+fn there_is_something_to_adopt_where_one_thing_differs() {
+    let mut document = committed(&[5]);
+    document.source = Some(source("orders").definition);
+    let adopt = |table: &str, declared: &str, sinks: &[&str]| {
+        let adopt = Order::Adopt {
+            source: source(table),
+            schema: Some(columns(declared)),
+            sinks: sinks.iter().map(ToString::to_string).collect(),
+            evidence: evidence(1000),
+        };
+        order("a", adopt)
+    };
+    let same = adopt("orders", "INTEGER", &["hook"]);
+    assert_eq!(apply(&document, &same, at(9)).unwrap(), Applied::Already);
+    changed_by(&document, &adopt("new", "INTEGER", &["hook"]), 9);
+    let columns_differ = changed_by(&document, &adopt("orders", "BIGINT", &["hook"]), 9);
+    assert_eq!(columns_differ.schema, Some(columns("BIGINT")));
+    changed_by(&document, &adopt("orders", "INTEGER", &["hook", "more"]), 9);
+    document.server = Some("7333".into());
+    let other_server = changed_by(&document, &same, 9);
+    assert_eq!(other_server.server, None);
+    // Where nothing is known about columns, nothing differs.
+    document.server = None;
+    document.schema = None;
+    assert_eq!(apply(&document, &same, at(9)).unwrap(), Applied::Already);
+}
+
+#[test]
+fn a_new_sink_begins_behind_where_others_have_rows_above_the_checkpoint() {
+    let spilled = crate::model::late::Segment {
+        name: "00ff".to_owned(),
+        ids: 1,
+        from: place(6).position,
+        to: place(6).position,
+    };
+    for (delivered, spilled, behind) in [
+        (false, false, false),
+        (true, false, true),
+        (false, true, true),
+        (true, true, true),
+    ]
+    .map(|(delivered, is_spilled, behind)| {
+        let id = EventId::from_bytes(&[7; 16]).unwrap();
+        let above = [(id, place(6).position)];
+        let delivered: BTreeMap<_, _> = above.into_iter().filter(|_| delivered).collect();
+        let segments: Vec<_> = [spilled.clone()]
+            .into_iter()
+            .filter(|_| is_spilled)
+            .collect();
+        (delivered, segments, behind)
+    }) {
+        let mut document = committed(&[5]);
+        document.delivered = delivered;
+        document.late.spilled = spilled;
+        let adopt = Order::Adopt {
+            source: source("orders"),
+            schema: None,
+            sinks: vec!["hook".to_owned(), "new".to_owned()],
+            evidence: evidence(1000),
+        };
+        let adopted = changed_by(&document, &order("a", adopt), 9);
+        let lag = adopted.sinks["new"].lag.as_ref();
+        assert_eq!(lag.is_some(), behind);
+        assert!(lag.is_none_or(|lag| lag.position == Some(place(5)) && lag.since == at(9)));
+        assert_eq!(adopted.sinks["hook"].lag, None);
+    }
+}
+
+fn importing(saved: &StateDocument) -> Action {
+    let import = Order::Import {
+        saved: Box::new(saved.clone()),
+        evidence: evidence(1000),
+    };
+    order("a", import)
+}
+
+#[test]
+fn an_import_gives_no_number_again_and_says_where_it_comes_from() {
+    let saved = committed(&[1, 2, 3, 4, 5]);
+    let document = committed(&[9]);
+    let restored = changed_by(&document, &importing(&saved), 100);
+    assert_eq!(saved.version(), Some(5));
+    assert_eq!(restored.version(), Some(6));
+    let what = &restored.audit.last().unwrap().what;
+    assert_eq!(
+        what,
+        &format!(
+            "import, at {} → at {}",
+            place(9).position,
+            place(5).position
+        )
+    );
+    let begun = StateDocument::first("orders", "sha256:orders", None);
+    let restored = changed_by(&begun, &importing(&saved), 100);
+    let what = &restored.audit.last().unwrap().what;
+    assert!(what.starts_with("import, at the beginning → at "), "{what}");
+}
+
+#[test]
+fn an_import_leaves_a_poller_paused_and_wakes_none() {
+    let saved = committed(&[5]);
+    for (before, imported, expected) in [
+        (Status::Active, Status::Active, Status::Active),
+        (Status::Paused, Status::Active, Status::Paused),
+        (Status::Active, Status::Paused, Status::Paused),
+    ] {
+        let mut document = committed(&[9]);
+        document.status = before;
+        let mut saved = saved.clone();
+        saved.status = imported;
+        let restored = changed_by(&document, &importing(&saved), 100);
+        assert_eq!(restored.status, expected);
+    }
+}
+
+#[test]
+fn figures_are_kept_by_a_document_that_has_any() {
+    let saved = committed(&[5, 6]);
+    let begun = StateDocument::first("orders", "sha256:orders", None);
+    let counted = StateDocument {
+        counters: committed(&[9]).counters,
+        ..begun.clone()
+    };
+    let remembered = StateDocument {
+        history: committed(&[9]).history,
+        ..begun.clone()
+    };
+    for (document, batches) in [(begun, 2), (counted, 1), (remembered, 0)] {
+        let restored = changed_by(&document, &importing(&saved), 100);
+        assert_eq!(restored.counters.batches, batches);
+    }
+}
+
+#[test]
+fn old_columns_are_kept_for_as_long_as_a_version_names_them() {
+    let document = commit(&committed(&[5]), &[9], &columns("BIGINT"));
+    let old = columns("INTEGER");
+    let kept: Vec<_> = document.past_schemas.keys().cloned().collect();
+    assert_eq!(kept, [old.hash().to_owned()]);
+    assert_eq!(document.schema_of(&document.history[0]), Some(&old));
+    let many: Vec<i128> = (10..200).collect();
+    let later = commit(&document, &many, &columns("BIGINT"));
+    let named =
+        |entry: &crate::model::history::HistoryEntry| entry.schema.as_deref() == Some(old.hash());
+    assert_eq!(
+        later.past_schemas.contains_key(old.hash()),
+        later.history.iter().any(named)
+    );
+}

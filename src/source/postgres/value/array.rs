@@ -13,12 +13,13 @@ pub(super) fn fits(bytes: &[u8], element_fits: impl Fn(&[u8]) -> bool) -> bool {
     };
     let elements = match lengths.as_slice() {
         [] => 0,
+        // An array without elements has no dimensions; a billion times nothing would still be written.
         lengths => match lengths
             .iter()
             .try_fold(1_usize, |all, one| all.checked_mul(*one))
         {
+            None | Some(0) => return false,
             Some(elements) => elements,
-            None => return false,
         },
     };
     for _ in 0..elements {
