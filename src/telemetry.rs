@@ -28,6 +28,10 @@ use crate::tick::report::{Behind, ClockSkew, LateReport, Tally, TickReport};
 /// Transactions that are open for so long are worth a warning with every tick.
 const LONG_WAIT_S: i64 = 300;
 
+/// They log headers of answers, and in those a gateway may repeat the address that it was sent, with the
+/// signature in it. Nothing of theirs is told below a warning, whatever is asked for.
+const QUOTING: [&str; 2] = ["azure_", "typespec"];
+
 /// For what is left to be written at the end.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -142,13 +146,20 @@ where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let is_no_span_of_ours = filter_fn(|of| of.target() != spans::TARGET);
+    let is_for_the_log = filter_fn(|of| {
+        let is_span = of.target() == spans::TARGET;
+        let is_quiet = *of.level() <= tracing::Level::WARN
+            || !QUOTING
+                .iter()
+                .any(|of_azure| of.target().starts_with(of_azure));
+        !is_span && is_quiet
+    });
     let log = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         // It would complain on stderr, and panic where nobody reads that either.
         .log_internal_errors(false)
         .with_writer(writer)
-        .with_filter(filter.and(is_no_span_of_ours));
+        .with_filter(filter.and(is_for_the_log));
     let mut layers = vec![log.boxed()];
     if let Some(export) = export {
         let spans = tracing_opentelemetry::layer()

@@ -5,6 +5,8 @@
 
 mod support;
 
+#[path = "handler/canaries.rs"]
+mod canaries;
 #[path = "handler/configuration.rs"]
 mod configuration;
 #[path = "handler/forged.rs"]
