@@ -61,7 +61,7 @@ struct Arguments {
     /// In place of the dbtick that is built beside this program
     #[arg(long, value_name = "PATH", requires = "planted")]
     binary: Option<PathBuf>,
-    /// In place of the one with crash points: `cargo build --features planted --bin dbtick-planted`
+    /// In place of the one with crash points: `cargo build --features planted --example dbtick-planted`
     #[arg(long, value_name = "PATH", requires = "binary")]
     planted: Option<PathBuf>,
 }
@@ -118,21 +118,19 @@ async fn look_for(arguments: &Arguments, programs: &Programs, seed: u64, bugs: &
         let report = torment(arguments, programs, seed, Some(*bug), kills).await;
         let first = found(*bug, &report);
         if !arguments.json {
+            let (kills, seconds) = (report.counts.kills(), report.chaos.as_secs_f64());
             match first {
                 Some(first) => println!(
-                    "{}: found, {} violations in {} kills and {:.0} s; the first is {:?} in {}: {}",
+                    "{}: found in {kills} kills and {seconds:.0} s, by {}; {}: {}",
                     bug.name(),
-                    report.violations.len(),
-                    report.counts.kills(),
-                    report.chaos.as_secs_f64(),
-                    first.promise,
+                    report.broken(),
                     first.poller,
                     first.what
                 ),
                 None => println!(
-                    "{}: NOT FOUND in {} kills",
+                    "{}: NOT FOUND in {kills} kills and {seconds:.0} s; {}",
                     bug.name(),
-                    report.counts.kills()
+                    report.broken()
                 ),
             }
         }

@@ -1,6 +1,6 @@
 //! Crash points and bugs for the crash test, around the four seams: the core knows nothing of them.
 //!
-//! Only with the cargo feature `planted`, and in a program of its own (`dbtick-planted`): no build
+//! Only with the cargo feature `planted`, and in a program of its own (`dbtick-planted`, an example): no build
 //! that is shipped has this module, or reads the variables that it reads.
 
 pub mod names;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use dbtick::clock::{Clock, SystemClock, Timestamp};
@@ -63,6 +64,8 @@ pub(crate) struct Documents {
     versions: Mutex<BTreeMap<String, Vec<Version>>>,
     /// By event id, when a row was set aside.
     kept: Mutex<BTreeMap<String, Instant>>,
+    /// Writes that the store has refused, because somebody else had been there.
+    refused: AtomicUsize,
     /// What cannot be a version at all.
     illegal: Mutex<Vec<(String, String)>>,
     /// Counts versions.
@@ -77,6 +80,7 @@ impl Documents {
             pollers: by_name(pollers),
             versions: Mutex::default(),
             kept: Mutex::default(),
+            refused: AtomicUsize::new(0),
             illegal: Mutex::default(),
             changed: watch::Sender::default(),
             file: Mutex::new(File::create(directory.join("documents.jsonl")).unwrap()),
@@ -127,6 +131,10 @@ impl Documents {
         let versions = self.versions.lock().unwrap();
         let newest = versions.values().filter_map(|versions| versions.last());
         newest.map(|newest| newest.at).max()
+    }
+
+    pub(crate) fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// In the order in which they replaced each other, and what is wrong with them.
@@ -253,6 +261,9 @@ impl Version {
 impl Watcher for Documents {
     fn exchanged(&self, request: &Message, answer: &Message) {
         let (method, path) = (request.word(0), request.word(1));
+        if method == "PUT" && answer.status() == 412 {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
         if method != "PUT" || answer.status() >= 300 {
             return;
         }

@@ -13,6 +13,8 @@ const MEANT_FOR_CARGO: [&str; 4] = [
 ];
 
 /// Beside this program, in the same profile. What cargo says goes to standard error.
+///
+/// Both are asked for together with an example, as tests are: dependencies are then the same, and are built once.
 pub(crate) fn build() -> Result<Programs, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let directory = program
@@ -20,16 +22,24 @@ pub(crate) fn build() -> Result<Programs, String> {
         .nth(2)
         .ok_or("this program is nowhere")?;
     Ok(Programs {
-        dbtick: built(directory, "dbtick", &[])?,
-        planted: built(directory, "dbtick-planted", &["--features", "planted"])?,
+        dbtick: built(
+            directory,
+            "dbtick",
+            &["--bin", "dbtick", "--example", "torture"],
+        )?,
+        planted: built(
+            directory,
+            "examples/dbtick-planted",
+            &["--features", "planted", "--example", "dbtick-planted"],
+        )?,
     })
 }
 
-fn built(directory: &Path, name: &str, options: &[&str]) -> Result<PathBuf, String> {
+fn built(directory: &Path, name: &str, what: &[&str]) -> Result<PathBuf, String> {
     let mut cargo = Command::new("cargo");
     cargo
-        .args(["build", "--locked", "--quiet", "--bin", name])
-        .args(options)
+        .args(["build", "--locked", "--quiet"])
+        .args(what)
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     if directory.ends_with("release") {
         cargo.arg("--release");

@@ -67,6 +67,8 @@ pub(crate) struct Account {
     pub(crate) read_again: usize,
     pub(crate) documents: usize,
     pub(crate) takeovers: usize,
+    /// Batches that came after one of a later holder.
+    pub(crate) stale: usize,
     pub(crate) longest_outage: Duration,
 }
 
@@ -200,7 +202,8 @@ impl Accounts {
             for what in wrong {
                 books.violated(Promise::DocumentsGoForward, what);
             }
-            let account = books.close(&known).await;
+            let mut account = books.close(&known).await;
+            account.stale = stale(&deliveries, &poller.name);
             accounts.violations.extend(books.violations);
             accounts.by_poller.push((Arc::clone(poller), account));
         }
@@ -226,6 +229,7 @@ impl Accounts {
             sum.read_again += account.read_again;
             sum.documents += account.documents;
             sum.takeovers += account.takeovers;
+            sum.stale += account.stale;
             sum.longest_outage = sum.longest_outage.max(account.longest_outage);
         }
         sum
@@ -261,6 +265,18 @@ fn received<'a>(deliveries: &'a [Delivery], poller: &str) -> BTreeMap<&'a str, V
         }
     }
     received
+}
+
+fn stale(deliveries: &[Delivery], poller: &str) -> usize {
+    let mut newest = 0;
+    let its = deliveries
+        .iter()
+        .filter(|delivery| delivery.poller == poller);
+    its.filter(|delivery| {
+        newest = newest.max(delivery.token);
+        delivery.token < newest
+    })
+    .count()
 }
 
 /// Everything that is known about the rows of one poller.

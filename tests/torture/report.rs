@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, presets};
 use serde_json::{Value, json};
 
 use super::planted::POINTS;
-use super::reconcile::{Account, Accounts, Violation};
+use super::reconcile::{Account, Accounts, Promise, Violation};
 use super::{Counts, World};
 
 /// Of each promise that was broken.
@@ -22,6 +22,8 @@ pub(crate) struct Report {
     pub(crate) sources: Vec<(&'static str, Account)>,
     pub(crate) violations: Vec<Violation>,
     pub(crate) harms: u64,
+    /// Conditional writes that lost.
+    pub(crate) refused: usize,
     /// Until nobody did any harm any more.
     pub(crate) chaos: Duration,
     pub(crate) directory: PathBuf,
@@ -38,6 +40,7 @@ impl Report {
                 .collect(),
             violations: accounts.violations.clone(),
             harms: world.proxies.iter().map(|proxy| proxy.harms()).sum(),
+            refused: world.documents.refused(),
             chaos,
             directory: world.directory.clone(),
         }
@@ -140,24 +143,36 @@ impl Report {
         };
         format!(
             "{ticks} ticks ({good_ticks} good, {failed_ticks} failed, {unanswered_ticks} without an answer), {} exchanges harmed, \
-             {} versions of documents, {} leases taken over; {missed}\n",
+             {} versions of documents, {} leases taken over, {} batches of holders who had lost theirs, {} writes refused by the \
+             store; {missed}\n",
             self.harms,
             sum(|account| account.documents),
             sum(|account| account.takeovers),
+            sum(|account| account.stale),
+            self.refused,
         )
+    }
+
+    fn by_promise(&self) -> BTreeMap<Promise, Vec<&Violation>> {
+        let mut by_promise: BTreeMap<_, Vec<&Violation>> = BTreeMap::new();
+        for violation in &self.violations {
+            let entry = by_promise.entry(violation.promise);
+            entry.or_default().push(violation);
+        }
+        by_promise
+    }
+
+    /// Which promises, and how often.
+    pub(crate) fn broken(&self) -> String {
+        let broken = self.by_promise().into_iter();
+        let broken = broken.map(|(promise, all)| format!("{promise:?} ({})", all.len()));
+        broken.collect::<Vec<_>>().join(", ")
     }
 
     /// Nothing, where nothing is wrong.
     pub(crate) fn complaints(&self) -> String {
-        let mut by_promise: BTreeMap<_, Vec<&Violation>> = BTreeMap::new();
-        for violation in &self.violations {
-            by_promise
-                .entry(violation.promise)
-                .or_default()
-                .push(violation);
-        }
         let mut text = String::new();
-        for (promise, violations) in by_promise {
+        for (promise, violations) in self.by_promise() {
             text += &format!("{promise:?}: {} times\n", violations.len());
             for violation in violations.iter().take(MOST_SHOWN) {
                 text += &format!("  {}: {}\n", violation.poller, violation.what);
@@ -181,7 +196,7 @@ impl Report {
                 "lost": account.lost, "duplicates": account.duplicates,
                 "duplicates_per_kill": self.per_kill(account), "read_again": account.read_again,
                 "quarantined": account.quarantined, "documents": account.documents,
-                "takeovers": account.takeovers,
+                "takeovers": account.takeovers, "stale_batches": account.stale,
                 "longest_outage_s": account.longest_outage.as_secs_f64(),
             })
         });
@@ -195,7 +210,7 @@ impl Report {
             "ok": self.violations.is_empty(), "seed": self.seed,
             "kills": self.counts.kills(), "random": self.counts.random + self.counts.unreached,
             "at_points": self.counts.at_points, "zombies": self.counts.zombies,
-            "ticks": self.counts.ticks, "harmed_exchanges": self.harms,
+            "ticks": self.counts.ticks, "harmed_exchanges": self.harms, "refused_writes": self.refused,
             "seconds": self.chaos.as_secs_f64(),
             "sources": sources.collect::<Value>(), "violations": violations.collect::<Value>(),
         })
