@@ -43,12 +43,13 @@ const HOST: &str = r#"{"version":"2.0","functionTimeout":"00:05:00","extensionBu
 pub(crate) fn configuration(input: &[u8]) {
     let root = root();
     fs::write(root.join("orders/function.json"), input).unwrap();
-    let state = root.join("../state").display().to_string();
+    told(&App::load(root, &settings(&root.join("../state"))));
+}
+
+pub(crate) fn settings(state: &Path) -> Settings {
     let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let settings = settings
-        .into_iter()
-        .chain([("DBTICK_STATE_DIR".to_owned(), state)]);
-    told(&App::load(root, &settings.collect()));
+    let state = ("DBTICK_STATE_DIR".to_owned(), state.display().to_string());
+    settings.into_iter().chain([state]).collect()
 }
 
 /// The value of a setting: `cAnArY` in it stands for what is secret.

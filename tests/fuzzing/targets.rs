@@ -13,7 +13,7 @@ mod state;
 mod wire_value;
 
 pub(crate) use answer::{answer, retry_after};
-pub(crate) use configuration::{configuration, connection};
+pub(crate) use configuration::{configuration, connection, settings};
 pub(crate) use invocation::invocation;
 pub(crate) use kept::{ledger, quarantine};
 pub(crate) use names::{schedule, store_key, trace_parent};
@@ -21,7 +21,9 @@ pub(crate) use row::row;
 pub(crate) use state::state;
 pub(crate) use wire_value::wire_value;
 
-pub(crate) const ALL: [(&str, fn(&[u8])); 13] = [
+pub(crate) type Target = fn(&[u8]);
+
+pub(crate) const ALL: [(&str, Target); 13] = [
     ("answer", answer),
     ("configuration", configuration),
     ("connection", connection),
