@@ -13,6 +13,8 @@ mod fixture;
 mod lookup;
 #[path = "source_contract/mariadb.rs"]
 mod mariadb_only;
+#[path = "source_contract/names.rs"]
+mod names;
 #[path = "source_contract/postgres.rs"]
 mod postgres_only;
 #[path = "source_contract/refusals.rs"]
@@ -43,6 +45,7 @@ use lookup::{
     ties_are_counted_and_cut_in_the_order_of_their_keys, tombstones_are_counted_with_the_rows,
     what_no_tick_would_read_is_located_and_says_so,
 };
+use names::any_name_is_refused_or_named_exactly;
 use refusals::{
     a_changed_schema_is_verified_again, a_write_in_a_query_or_filter_fails,
     names_that_do_not_exist_are_named_exactly,
@@ -100,6 +103,7 @@ every_source_keeps!(
     rows_deleted_and_updated_between_pages_do_not_disturb_the_rest,
     rows_that_share_cursor_and_key_are_never_parted,
     names_that_do_not_exist_are_named_exactly,
+    any_name_is_refused_or_named_exactly,
     a_write_in_a_query_or_filter_fails,
     a_changed_schema_is_verified_again,
     a_soft_deleted_row_comes_as_a_delete,

@@ -62,6 +62,8 @@ enum Play {
     Say(String),
     /// Writes this, then the same bytes over and over.
     Endless(String, &'static [u8]),
+    /// Writes these bytes and closes.
+    Bytes(Vec<u8>),
     /// Writes this and keeps the connection open.
     Stall(String),
     /// Writes this, one byte at a time, with this pause before each.
@@ -171,6 +173,9 @@ async fn converse(
     match play {
         Play::Say(text) => {
             stream.write_all(text.as_bytes()).await.ok();
+        }
+        Play::Bytes(bytes) => {
+            stream.write_all(&bytes).await.ok();
         }
         Play::Stall(text) => {
             stream.write_all(text.as_bytes()).await.ok();

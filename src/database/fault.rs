@@ -80,9 +80,34 @@ pub fn judge(setting: &str, doing: &str, error: Error) -> DatabaseError {
         },
         _ => DatabaseError::Query {
             context: format!("{doing} failed on {setting}"),
-            cause: Box::new(error),
+            cause: match unquoted(&**database) {
+                Some(unquoted) => Box::new(unquoted),
+                None => Box::new(error),
+            },
         },
     }
+}
+
+/// What a server says about a value, without the value (S7).
+#[derive(Debug, thiserror::Error)]
+#[error("the database says: {0}")]
+struct Unquoted(String);
+
+/// Data exceptions, and what MySQL has no class for, quote the values that they are about. `None`: of no
+/// such class, and a name or a word in quotes is what a person needs to know.
+fn unquoted(error: &dyn sqlx::error::DatabaseError) -> Option<Unquoted> {
+    let class = error.code()?;
+    if !class.starts_with("22") && !class.starts_with("HY") {
+        return None;
+    }
+    let text = error.message();
+    let quotes = ['"', '\''];
+    let text = match (text.find(quotes), text.rfind(quotes)) {
+        // A value may hold quotes of its own.
+        (Some(first), Some(last)) => format!("{}…{}", &text[..first], &text[last + 1..]),
+        _ => text.to_owned(),
+    };
+    Some(Unquoted(format!("{text} (code {})", code(error))))
 }
 
 /// Why no connection could be opened.

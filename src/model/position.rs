@@ -9,7 +9,7 @@ mod decimal;
 mod float;
 mod moment;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use data_encoding::BASE64;
 use serde_json::{Map, Value};
@@ -137,6 +137,7 @@ impl Position {
 }
 
 /// `2026-04-07 01:23:45 (12093)`: for people; the document has its own form.
+/// For people: on one line, and without anything that a terminal would obey. Text comes from rows.
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         list(f, &self.cursor)?;
@@ -151,9 +152,21 @@ fn list(f: &mut fmt::Formatter<'_>, scalars: &[Scalar]) -> fmt::Result {
         if index > 0 {
             f.write_str(", ")?;
         }
-        write!(f, "{scalar}")?;
+        match scalar {
+            Scalar::Text(text) => text.chars().try_for_each(|letter| match obeyed(letter) {
+                true => write!(f, "{}", letter.escape_default()),
+                false => f.write_char(letter),
+            })?,
+            other => write!(f, "{other}")?,
+        }
     }
     Ok(())
+}
+
+/// Controls, ends of lines, and what turns the direction of writing around.
+fn obeyed(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
 impl fmt::Display for Scalar {

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use serde_json::json;
 use tokio::net::TcpStream;
 
+use crate::support::command::run;
 use crate::support::http::{exchange, try_exchange, with_length};
 use crate::support::receiver::Answer;
 use crate::support::world::World;
@@ -202,4 +203,74 @@ async fn hundreds_of_connections_that_say_nothing_hold_up_no_tick() {
     }
     assert_eq!(handler.tick("Orders").await.status, 200);
     assert_eq!(world.receiver.count(), 1);
+}
+
+/// S15: a row says what it likes; it begins no line of the log, no header, and commands no terminal.
+#[tokio::test]
+async fn what_rows_hold_begins_no_line_no_header_and_commands_no_terminal() {
+    let source = json!({ "source": { "table": "notes", "cursor": "at", "key": "name" } });
+    let world = World::with_orders(source).await;
+    let mut table = world.writer().await;
+    table
+        .sql("CREATE TABLE notes (name TEXT PRIMARY KEY, at TEXT NOT NULL, note TEXT)")
+        .await;
+    table
+        .sql("CREATE UNIQUE INDEX notes_at ON notes (at, name)")
+        .await;
+    let hostile = "\r\nforged: line\r\n\r\n\u{1b}[31m\u{85}\u{2028}forged\u{0}";
+    for row in 1..=3 {
+        sqlx::query("INSERT INTO notes VALUES (?1, ?2, ?1)")
+            .bind(format!("name{row}{hostile}"))
+            .bind(format!("2026-01-0{row}{hostile}"))
+            .execute(&mut table.0)
+            .await
+            .unwrap();
+    }
+    world.receiver.answer(|index, _| match index {
+        0 => Answer::Say(400, None, String::new()),
+        _ => Answer::Ok,
+    });
+    let handler = world.serve().await;
+    assert_eq!(handler.tick("Orders").await.status, 500);
+    let before = [
+        run(&world, &["status", "orders"]),
+        run(&world, &["peek", "orders"]),
+    ];
+    assert_eq!(handler.tick("Orders").await.status, 200);
+    handler.stdout.line(&["dbtick.tick", "drained"]).await;
+    handler.stderr.line(&["400"]).await;
+    let mut said: Vec<_> = before
+        .into_iter()
+        .map(|said| ("before", said.stdout))
+        .collect();
+    for command in [
+        &["status", "orders"][..],
+        &["history", "orders"],
+        &["check"],
+        &["reset", "orders", "--to", "beginning", "--dry-run"],
+    ] {
+        let found = run(&world, command);
+        said.push((command[0], found.stdout));
+        said.push((command[0], found.stderr));
+    }
+    said.push(("log", handler.everything_said()));
+    assert!(
+        said.iter().any(|(_, text)| text.contains("2026-01-03")),
+        "{said:#?}"
+    );
+    for (from, text) in &said {
+        for line in text.split(['\n', '\r', '\u{85}', '\u{2028}']) {
+            assert!(!line.starts_with("forged"), "{from}: {line}");
+        }
+        assert!(!text.contains(['\u{1b}', '\u{0}']), "{from}: {text:?}");
+    }
+    for delivery in world.receiver.deliveries() {
+        assert!(delivery.headers.get("forged").is_none());
+        let headers = format!("{:?}", delivery.headers);
+        assert!(!headers.contains("name1"), "{headers}");
+        assert_eq!(
+            delivery.body["events"][0]["data"]["note"],
+            format!("name1{hostile}")
+        );
+    }
 }

@@ -4,6 +4,8 @@ use serde_json::json;
 
 use crate::support::handler::{HandlerProcess, free_port};
 use crate::support::http::RawAnswer;
+use crate::support::mariadb::MariaDb;
+use crate::support::postgres::Postgres;
 use crate::support::receiver::{Answer, TOKEN};
 use crate::support::world::{ROW_CANARY, SETTING_CANARY, World};
 
@@ -152,4 +154,58 @@ async fn row_data_is_not_logged() {
     handler.stderr.line(&["nulls"]).await;
     assert_eq!(world.receiver.count(), 2);
     assert_silent(&world, &handler, &answers, &[ROW_CANARY]);
+}
+
+/// S7: what a server cannot make sense of, it quotes.
+#[tokio::test]
+async fn values_that_a_database_quotes_in_its_errors_are_not_repeated() {
+    let (postgres, mariadb) = tokio::join!(Postgres::start(), MariaDb::start());
+    let schema =
+        "CREATE TABLE orders (id INT PRIMARY KEY, seq INT NOT NULL UNIQUE, note VARCHAR(40));
+         INSERT INTO orders VALUES (1, 1, 'canary-\"row\"-data')";
+    tokio::join!(postgres.sql(schema), mariadb.sql(schema));
+    let mut world = World::new()
+        .await
+        .setting("PG", &postgres.url())
+        .setting("MY", &mariadb.url());
+    let of_postgres = ["int", "numeric", "timestamptz", "uuid", "json", "inet"].map(|name| {
+        let query = format!("SELECT id, seq, note::{name}::text AS n FROM orders");
+        ("PG", query)
+    });
+    let others = [
+        (
+            "PG",
+            "SELECT id, seq, to_date(note, 'YYYY') AS n FROM orders".to_owned(),
+        ),
+        (
+            "PG",
+            "SELECT id, seq, (note || repeat('9', 400))::float8 AS n FROM orders".to_owned(),
+        ),
+        (
+            "MY",
+            "SELECT id, seq, EXTRACTVALUE('<a/>', note) AS n FROM orders".to_owned(),
+        ),
+    ];
+    let queries: Vec<_> = of_postgres.into_iter().chain(others).collect();
+    for (index, (connection, query)) in queries.iter().enumerate() {
+        // The table of a poller is not there where it has a query.
+        let source =
+            json!({ "connection": connection, "query": query, "cursor": "seq", "key": "id" });
+        let poller = json!({ "source": source, "deliver": [{ "webhook": { "url": "%HOOK%" } }] });
+        world = world.function(&format!("P{index}"), json!({ "poller": poller }));
+    }
+    let handler = world.serve().await;
+    let mut answers = Vec::new();
+    for (index, (_, query)) in queries.iter().enumerate() {
+        let answer = handler.tick(&format!("P{index}")).await;
+        assert_eq!(answer.status, 500, "{query}: {answer:?}");
+        assert!(
+            answer.logs().contains("the database says"),
+            "{query}: {answer:?}"
+        );
+        answers.push(answer);
+    }
+    let last = format!("p{}", queries.len() - 1);
+    handler.stderr.line(&[&last]).await;
+    assert_silent(&world, &handler, &answers, &["canary", "cana"]);
 }

@@ -206,6 +206,13 @@ impl Postgres {
         self.start_again().await;
     }
 
+    /// A standby that takes writes from now on.
+    pub async fn promote(&mut self) {
+        self.stop(End::Clean).await;
+        std::fs::remove_file(self.directory.path().join("data/standby.signal")).unwrap();
+        self.start_again().await;
+    }
+
     pub fn log(&self) -> String {
         self.server.as_ref().map(Server::log).unwrap_or_default()
     }

@@ -1,10 +1,13 @@
 //! Every kind of answer that a receiver can give, and what is made of it.
 
+use std::io::Write;
 use std::time::Duration;
 
 use dbtick::clock::{Clock, SystemClock};
 use dbtick::model::envelope::Batch;
 use dbtick::sink::{FailureKind, Stance, Unaccepted, Verdict};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use futures_util::future::join_all;
 
 use crate::{ECHO, PATIENT, Play, RawReceiver, batch, deliver, deliver_batch, sink};
@@ -172,6 +175,41 @@ async fn an_answer_that_we_do_not_read_is_not_taken_for_an_acknowledgement() {
     ] {
         let found = outcome(answer(head, body), &whole, PATIENT).await;
         assert_eq!(found, Acknowledged, "{head}");
+    }
+}
+
+/// S14: to the byte. Whoever stops there would be waited for if more were read.
+#[tokio::test]
+async fn an_answer_is_read_to_64_kib_and_not_further() {
+    let batch = batch();
+    let stalled_after = |length: usize| {
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+        Play::Stall(format!("{head}{}", "x".repeat(length)))
+    };
+    let limit = 64 * 1024;
+    let beyond = outcome(stalled_after(limit + 1), &batch, PATIENT).await;
+    assert_eq!(beyond, Acknowledged);
+    let up_to = outcome(stalled_after(limit), &batch, Duration::from_millis(300)).await;
+    assert_eq!(up_to, Failed(Passing, None, 1));
+}
+
+/// S14: a kilobyte that is a megabyte when it is unpacked, and acknowledges everything then.
+#[tokio::test]
+async fn a_compressed_answer_is_never_unpacked() {
+    let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+    bomb.write_all(b"{\"failed\":[]").unwrap();
+    bomb.write_all(&vec![b' '; 1 << 20]).unwrap();
+    bomb.write_all(b"}").unwrap();
+    let bomb = bomb.finish().unwrap();
+    assert!(bomb.len() < 2000, "{}", bomb.len());
+    for encoding in ["gzip", "x-gzip", "deflate", "br", "zstd", "gzip, gzip"] {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            bomb.len()
+        );
+        let play = Play::Bytes([head.as_bytes(), &bomb].concat());
+        let found = outcome(play, &batch(), PATIENT).await;
+        assert_eq!(found, Failed(Refused, None, 1), "{encoding}");
     }
 }
 

@@ -188,3 +188,26 @@ fn a_position_without_types_takes_those_of_its_source() {
     let other = Position::new(vec![Scalar::Integer(1)], vec![Scalar::Integer(1)]);
     assert_eq!(plain.typed_like(&other), None);
 }
+
+/// S15.
+#[test]
+fn a_place_is_shown_on_one_line_that_no_terminal_obeys() {
+    let text = |text: &str| vec![Scalar::Text(text.to_owned())];
+    for (cursor, key, shown) in [
+        ("plain é 😀 \\n", "it's", "plain é 😀 \\n (it's)"),
+        ("a\r\nforged", "k", "a\\r\\nforged (k)"),
+        (
+            "\u{1b}[31mred",
+            "\u{7f}\u{85}",
+            "\\u{1b}[31mred (\\u{7f}\\u{85})",
+        ),
+        (
+            "x\u{2028}y",
+            "\u{202e}txt.exe",
+            "x\\u{2028}y (\\u{202e}txt.exe)",
+        ),
+    ] {
+        let position = Position::new(text(cursor), text(key));
+        assert_eq!(position.to_string(), shown);
+    }
+}
