@@ -164,7 +164,7 @@ fn list(f: &mut fmt::Formatter<'_>, scalars: &[Scalar]) -> fmt::Result {
 }
 
 /// Controls, ends of lines, and what turns the direction of writing around.
-fn obeyed(letter: char) -> bool {
+pub(crate) fn obeyed(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }

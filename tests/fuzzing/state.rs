@@ -42,7 +42,8 @@ fn read(bytes: &[u8]) -> Result<StateDocument, dbtick::model::state::DocumentErr
     StateDocument::from_bytes(bytes, POLLER, &["id".to_owned()])
 }
 
-fn sealed(input: &[u8]) -> Option<Vec<u8>> {
+/// With the check that is right for it.
+pub(crate) fn sealed(input: &[u8]) -> Option<Vec<u8>> {
     let mut value: Value = serde_json::from_slice(input).ok()?;
     value.as_object_mut()?.remove("check");
     let sum: String = Sha256::digest(value.to_string())

@@ -18,7 +18,7 @@ pub(crate) use invocation::invocation;
 pub(crate) use kept::{ledger, quarantine};
 pub(crate) use names::{schedule, store_key, trace_parent};
 pub(crate) use row::row;
-pub(crate) use state::state;
+pub(crate) use state::{sealed, state};
 pub(crate) use wire_value::wire_value;
 
 pub(crate) type Target = fn(&[u8]);
