@@ -14,7 +14,7 @@ pub enum Rival {
 }
 
 /// Why a writer has to look for its write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Doubt {
     /// The condition did not hold; or it did, and the request came twice.
     Lost,
