@@ -8,7 +8,7 @@ use dbtick::config::{App, Settings};
 use super::CANARY;
 
 /// Every setting that a function.json may name has a secret in it.
-const SETTINGS: [(&str, &str); 11] = [
+const SETTINGS: [(&str, &str); 12] = [
     ("ORDERS_DB", "sqlite:data/orders.db"),
     (
         "PG",
@@ -23,6 +23,10 @@ const SETTINGS: [(&str, &str); 11] = [
     ("TOKEN", "cAnArY"),
     (
         "STORAGE",
+        "DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=Y0FuQXJZY0FuQXJZ;EndpointSuffix=core.windows.net",
+    ),
+    (
+        "QUEUES",
         "DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=Y0FuQXJZY0FuQXJZ;EndpointSuffix=core.windows.net",
     ),
     (
