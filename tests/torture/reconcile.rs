@@ -103,12 +103,14 @@ impl Known {
         }
         for poller in &world.pollers {
             let prefix = quarantine(poller);
-            for key in patiently(async || world.objects().names(&prefix).await).await {
-                if !self.cases.contains_key(&key) {
-                    let body = patiently(async || world.objects().get(&key).await).await;
-                    let case = Case::from_bytes(&body.unwrap()).unwrap();
-                    self.cases.insert(key, case);
-                }
+            let names = patiently(async || world.objects().names(&prefix).await).await;
+            let fresh = names
+                .into_iter()
+                .filter(|key| !self.cases.contains_key(key));
+            for key in fresh.collect::<Vec<_>>() {
+                let body = patiently(async || world.objects().get(&key).await).await;
+                let case = Case::from_bytes(&body.unwrap()).unwrap();
+                self.cases.insert(key, case);
             }
         }
     }
