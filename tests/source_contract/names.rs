@@ -35,7 +35,9 @@ fn hostile() -> impl Strategy<Value = String> {
 }
 
 /// Where a name may stand.
-const PLACES: [(&str, fn(&mut SourceConfig, String)); 6] = [
+type Put = fn(&mut SourceConfig, String);
+
+const PLACES: [(&str, Put); 6] = [
     ("table", |config, name| {
         config.rows = Rows::Table {
             schema: None,

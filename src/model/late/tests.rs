@@ -475,8 +475,8 @@ fn where_all_that_is_kept_is_younger_it_is_told_from_where_the_poller_came() {
     let to_the_first = Rewind::To { version: 7 };
     for (first, expected) in [
         (first(None, Some("batch"), 5), Rewind::Beginning),
-        (first(None, Some("batch"), 3), to_the_first.clone()),
-        (first(None, None, 5), to_the_first.clone()),
+        (first(None, Some("batch"), 3), to_the_first),
+        (first(None, None, 5), to_the_first),
         (first(Some("reset"), Some("batch"), 5), to_the_first),
     ] {
         let history = [first];
