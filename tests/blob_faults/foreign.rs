@@ -13,10 +13,12 @@ fn edited(document: &StateDocument, edit: impl FnOnce(&mut Value)) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// By a person who knows of the check field and takes it out.
+/// By a person who knows how a plain version-1 document looks.
 fn edited_without_check(document: &StateDocument, edit: impl FnOnce(&mut Value)) -> Vec<u8> {
     edited(document, |value| {
-        value.as_object_mut().unwrap().remove("check").unwrap();
+        let members = value.as_object_mut().unwrap();
+        members.remove("check").unwrap();
+        members.remove("counters").unwrap();
         edit(value);
     })
 }
@@ -78,6 +80,13 @@ async fn a_damaged_or_foreign_document_is_refused_and_never_overwritten(azurite:
         (
             "a moved checkpoint",
             edited(&sound, |d| d["checkpoint"]["cursor"]["value"] = json!(0)),
+            "check",
+        ),
+        (
+            "no check",
+            edited(&sound, |d| {
+                d.as_object_mut().unwrap().remove("check");
+            }),
             "check",
         ),
         (
