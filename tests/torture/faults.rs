@@ -162,8 +162,8 @@ impl Plan {
 fn aim(dice: &mut Dice) -> Aim {
     match dice.below(10) {
         0..4 => Aim::Whenever(between(dice, 50..2_500)),
-        4..7 => Aim::Holding(between(dice, 0..120)),
-        _ => Aim::Delivering(between(dice, 0..40)),
+        4..7 => Aim::Holding(between(dice, 0..400)),
+        _ => Aim::Delivering(between(dice, 0..150)),
     }
 }
 
