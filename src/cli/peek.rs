@@ -11,6 +11,7 @@ use super::output;
 use super::problem::{Problem, finish};
 use super::say;
 use super::target::Target;
+use crate::model::plain::plain;
 use crate::tick::Forecast;
 
 /// Show the next rows that a tick would deliver, and deliver none of them
@@ -129,12 +130,12 @@ impl Peek {
         let mut table = output::table(&header);
         for Line { position, event } in lines {
             let mut row = vec![
-                position.replace(char::is_control, " "),
+                position.clone(),
                 event.op.to_owned(),
-                event.key.get().to_owned(),
+                plain(event.key.get()),
                 event.id.to_owned(),
             ];
-            row.extend(event.data.map(|data| data.get().to_owned()));
+            row.extend(event.data.map(|data| plain(data.get())));
             table.add_row(row);
         }
         table
