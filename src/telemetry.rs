@@ -20,6 +20,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::Settings;
+use crate::model::plain::is_obeyed;
 pub use export::Export;
 use outlet::Outlet;
 
@@ -252,7 +253,7 @@ pub fn refused(function: &str, invocation_id: &str, problems: &[String]) {
 
 /// Names come from requests: none may begin a line of its own.
 fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    text.replace(is_obeyed, " ")
 }
 
 /// A log that cannot be written must not stop a tick, so a failure to write is not an error here.

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "tidy/security.rs"]
+mod security;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -173,7 +176,8 @@ fn every_test_that_the_docs_name_exists() {
         .map(|path| std::fs::read_to_string(path).unwrap())
         .collect();
     let mut named = 0;
-    for path in files("docs", "md") {
+    let pages = files("docs", "md").into_iter();
+    for path in pages.chain([root().join("SECURITY.md")]) {
         let text = std::fs::read_to_string(&path).unwrap();
         for name in text.split("`test:").skip(1) {
             let name = name.split('`').next().unwrap();

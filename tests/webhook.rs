@@ -347,6 +347,7 @@ async fn a_request_is_what_receivers_are_promised() {
     assert_eq!(body["batch_id"], batch.id.as_str());
 }
 
+/// S2.
 #[tokio::test]
 async fn a_redirect_is_a_failure_and_is_not_followed() {
     let elsewhere = RawReceiver::playing(vec![status("200 OK")]).await;

@@ -11,7 +11,7 @@ use super::output;
 use super::problem::{Problem, finish};
 use super::say;
 use super::target::Target;
-use crate::model::position::obeyed;
+use crate::model::plain::plain;
 use crate::tick::Forecast;
 
 /// Show the next rows that a tick would deliver, and deliver none of them
@@ -132,24 +132,12 @@ impl Peek {
             let mut row = vec![
                 position.clone(),
                 event.op.to_owned(),
-                harmless(event.key.get()),
+                plain(event.key.get()),
                 event.id.to_owned(),
             ];
-            row.extend(event.data.map(|data| harmless(data.get())));
+            row.extend(event.data.map(|data| plain(data.get())));
             table.add_row(row);
         }
         table
     }
-}
-
-/// The same JSON, and nothing in it that a terminal would obey.
-fn harmless(json: &str) -> String {
-    let mut shown = String::with_capacity(json.len());
-    for letter in json.chars() {
-        match obeyed(letter) {
-            true => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            false => shown.push(letter),
-        }
-    }
-    shown
 }

@@ -13,6 +13,7 @@ use super::rails::{Plan, Rails, Rows};
 use super::say;
 use super::target::Target;
 use crate::clock::{Clock, SystemClock};
+use crate::model::plain::plain;
 use crate::tick::Poller;
 use crate::tick::budget::Budget;
 use crate::tick::quarantine::{Kept, Kepts, Redrive, Redriven};
@@ -140,7 +141,7 @@ impl List {
                 case.event_id.clone(),
                 case.quarantined_at.format("%Y-%m-%d %H:%M:%S").to_string(),
                 case.sink.clone(),
-                case.key(),
+                plain(&case.key()),
                 case.attempts.to_string(),
                 format!("{note}{}", case.error),
             ]);
@@ -186,7 +187,7 @@ impl Show {
         say(&format!(
             "event      {id}\nreceiver   {}\nkey        {}\nset aside  {}, after {} attempt(s) since {}\nreason     {}\n",
             case.sink,
-            case.key(),
+            plain(&case.key()),
             case.quarantined_at,
             case.attempts,
             case.first_failed_at,

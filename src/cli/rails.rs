@@ -14,6 +14,7 @@ use super::{complain, say};
 use crate::clock::{Clock, SystemClock};
 use crate::model::history::short;
 use crate::model::lease::AgeEvidence;
+use crate::model::plain::is_obeyed;
 use crate::model::position::Position;
 use crate::model::sinks;
 use crate::model::state::{StateDocument, Status};
@@ -207,7 +208,7 @@ pub(super) fn operator(opened: &Opened, reason: Option<&str>) -> Result<Operator
     }
     Ok(Operator {
         who: opened.who.clone(),
-        why: why.replace(char::is_control, " "),
+        why: why.replace(is_obeyed, " "),
         id: format!("{:032x}", SystemClock.random()),
     })
 }

@@ -9,6 +9,7 @@ use super::problem::{Problem, finish};
 use super::say;
 use super::target::Target;
 use crate::model::page::Op;
+use crate::model::plain::is_obeyed;
 use crate::model::trail::{Facts, RowFacts, Trail, follow};
 
 /// Say why a row did not arrive, or whether it did
@@ -81,5 +82,5 @@ fn row(row: &RowFacts) -> Value {
 
 /// Keys are text of others.
 fn shown(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    text.replace(is_obeyed, " ")
 }

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::model::plain::is_obeyed;
 use crate::model::trace::TraceParent;
 use crate::telemetry::{self, Cause};
 
@@ -69,7 +70,7 @@ pub(super) fn invocation_id(headers: &HeaderMap) -> String {
         .get(INVOCATION_ID)
         .and_then(|value| value.to_str().ok())
         .unwrap_or("unknown");
-    id.chars().filter(|c| !c.is_control()).take(64).collect()
+    id.chars().filter(|c| !is_obeyed(*c)).take(64).collect()
 }
 
 fn is_past_due(timer: &Value) -> bool {

@@ -9,11 +9,12 @@ mod decimal;
 mod float;
 mod moment;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use data_encoding::BASE64;
 use serde_json::{Map, Value};
 
+use super::plain::plain;
 pub use decimal::Decimal;
 pub use float::Float;
 pub use moment::{MICROS_OF_DAY, Moment, MomentKind};
@@ -153,20 +154,11 @@ fn list(f: &mut fmt::Formatter<'_>, scalars: &[Scalar]) -> fmt::Result {
             f.write_str(", ")?;
         }
         match scalar {
-            Scalar::Text(text) => text.chars().try_for_each(|letter| match obeyed(letter) {
-                true => write!(f, "{}", letter.escape_default()),
-                false => f.write_char(letter),
-            })?,
+            Scalar::Text(text) => f.write_str(&plain(text))?,
             other => write!(f, "{other}")?,
         }
     }
     Ok(())
-}
-
-/// Controls, ends of lines, and what turns the direction of writing around.
-pub(crate) fn obeyed(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
 impl fmt::Display for Scalar {

@@ -73,6 +73,7 @@ fn a_status_function_is_found_below_its_route() {
     assert!(function.signs_in);
 }
 
+/// S9.
 #[test]
 fn nobody_looks_or_acts_without_a_key() {
     for level in ["anonymous", "Anonymous"] {

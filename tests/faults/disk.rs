@@ -48,7 +48,8 @@ async fn a_full_disk_fails_the_tick_delivers_nothing_and_tears_no_document() {
     let mut table = world.writer().await;
     let handler = world.serve().await;
     assert_eq!(handler.tick("Orders").await.status, 200);
-    let before = world.state_texts();
+    let file = world.state("orders").path;
+    let before = std::fs::read(&file).unwrap();
     table.insert(2).await;
 
     let (child, port) = serve_without_room(&world).await;
@@ -60,7 +61,7 @@ async fn a_full_disk_fails_the_tick_delivers_nothing_and_tears_no_document() {
     }
     drop(child);
     assert_eq!(world.receiver.count(), 1, "nothing without a lease");
-    assert_eq!(world.state_texts(), before, "as it was, to the byte");
+    assert_eq!(std::fs::read(&file).unwrap(), before, "to the byte");
 
     assert_eq!(handler.tick("Orders").await.status, 200);
     let rows: Vec<i64> = world.receiver.acknowledged_rows().into_keys().collect();

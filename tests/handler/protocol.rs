@@ -89,6 +89,7 @@ async fn an_answer_is_a_json_object_with_logs() {
     assert!(logs.contains("orders") && logs.contains("3 rows"), "{logs}");
 }
 
+/// S9.
 #[tokio::test]
 async fn a_probe_is_answered_and_the_port_is_on_loopback_only() {
     let world = World::new().await;

@@ -12,6 +12,7 @@ use super::reply::{self, Reply};
 use super::routes::Endpoint;
 use super::{LARGEST_BODY, Status};
 use crate::host::Handler;
+use crate::model::plain::is_obeyed;
 use crate::model::transitions::{Operator, Order, Refusal};
 use crate::tick::Poller;
 use crate::tick::budget::Budget;
@@ -39,7 +40,7 @@ pub(super) async fn act(
         sink: because.sink,
         by: Operator {
             who: ask.caller.clone(),
-            why: because.reason.replace(char::is_control, " "),
+            why: because.reason.replace(is_obeyed, " "),
             id: format!("{:032x}", status.desk.clock.random()),
         },
         how: Redrive {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::config::StatusFunction;
+use crate::model::plain::is_obeyed;
 
 /// No form of another site can send it, and its scripts need our leave to.
 const ACTION: &str = "x-dbtick-action";
@@ -140,6 +141,6 @@ fn caller(function: &StatusFunction, headers: &HeaderMap, identities: &[Value]) 
         (None, Some(key)) => format!("key {key}"),
         (None, None) => "unknown".to_owned(),
     };
-    let name = name.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let name = name.chars().map(|c| if is_obeyed(c) { ' ' } else { c });
     format!("http:{}", name.take(LONGEST_NAME).collect::<String>())
 }

@@ -96,6 +96,7 @@ fn scalar() -> impl Strategy<Value = Scalar> {
     ]
 }
 
+/// S13.
 #[test]
 fn every_hand_edit_of_a_checked_document_is_refused() {
     let original: Value = serde_json::from_slice(&example().to_bytes()).unwrap();

@@ -11,6 +11,7 @@ use serde::de::IgnoredAny;
 
 use super::super::{Stance, Unaccepted};
 use crate::model::page::EventId;
+use crate::model::plain::is_obeyed;
 
 /// Answers are read to here.
 pub(super) const LIMIT: usize = 64 * 1024;
@@ -137,8 +138,7 @@ fn one_line(reason: Lenient<String>) -> String {
     let Lenient::Said(reason) = reason else {
         return String::new();
     };
-    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    let line = reason.replace(breaks, " ");
+    let line = reason.replace(is_obeyed, " ");
     line.trim().chars().take(LONGEST_REASON).collect()
 }
 

@@ -201,13 +201,17 @@ async fn table_of(
     faults: Faults<'_>,
 ) -> Result<(From, Table), SourceError> {
     let failed = |error| faults.of("reading the catalogue", error);
+    let place = match schema {
+        Some(schema) => format!("schema {}", names::shown(schema)),
+        None => "the database".to_owned(),
+    };
     let schema = schema.unwrap_or("main");
     let found = catalogue::table(connection, schema, table).await;
     let Some(found) = found.map_err(failed)? else {
         let others = catalogue::tables(connection, schema)
             .await
             .map_err(failed)?;
-        return Err(names::missing("table", table, "the database", &others));
+        return Err(names::missing("table", table, &place, &others));
     };
     let from = From::Table {
         schema: schema.to_owned(),
