@@ -72,6 +72,11 @@ async fn say_back(
         heard.len()
     };
     let statuses = [403, 500, 400, 302, 401, 404, 503, 409, 200];
+    // A receiver that takes a batch has nothing to be quoted.
+    let statuses = match uri.path().contains("canary-path") {
+        true => &statuses[..8],
+        false => &statuses,
+    };
     let status = StatusCode::from_u16(statuses[count % statuses.len()]).unwrap();
     let line = request.replace(['\r', '\n'], " ");
     let mut response = (status, format!("<Error><Code>{line}</Code></Error>")).into_response();
@@ -491,7 +496,9 @@ async fn no_secret_of_any_kind_is_shown_or_kept_anywhere() {
             .0
             .iter()
             .any(|(name, text)| name.starts_with(from) && text.contains(word));
-        assert!(found, "{word} is not in {from}");
+        let there = evidence.0.iter().filter(|(name, _)| name.starts_with(from));
+        let there: Vec<_> = there.take(3).collect();
+        assert!(found, "{word} is not in {from}: {there:#?}");
     }
     for secret in [
         "canary-bearer",
