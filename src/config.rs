@@ -227,6 +227,8 @@ pub struct Batch {
     pub max_rows: NonZeroUsize,
     pub max_bytes: NonZeroUsize,
     pub max_wait: Duration,
+    /// Batches on their way at once; more than one gives up the order between different keys.
+    pub max_inflight: NonZeroUsize,
 }
 
 /// `heartbeat < ttl / 2` and `margin < ttl - heartbeat` hold.

@@ -49,6 +49,7 @@ use crate::source::Source;
 use crate::store::{ObjectStore, StateStore, StoreKey};
 use crate::telemetry::spans;
 
+pub use drain::MOST_UNCOMMITTED;
 pub use memory::{MOST_REMEMBERED, remembered};
 pub use preview::{Forecast, Stood, Whereabouts};
 pub use redeliver::Redelivered;
@@ -61,7 +62,7 @@ use memory::Memory;
 use reading::load_document;
 use report::{Behind, ClockSkew, LateReport, Outcome, Tally, TickError, TickReport};
 use settling::{proven, settle_idle};
-use sweeping::{Next, read_behind};
+use sweeping::{Next, read_first};
 
 /// A poller with everything it needs to run.
 #[derive(Debug)]
@@ -201,9 +202,16 @@ impl Progress {
         self.behind = Behind::all(document);
     }
 
-    fn committed(&mut self, document: &StateDocument, sweep: &Sweep, rows: usize, bytes: u64) {
-        self.tally.batches += 1;
-        self.tally.rows += rows as u64;
+    fn committed(
+        &mut self,
+        document: &StateDocument,
+        sweep: &Sweep,
+        batches: u64,
+        rows: u64,
+        bytes: u64,
+    ) {
+        self.tally.batches += batches;
+        self.tally.rows += rows;
         self.tally.bytes += bytes;
         self.stands(document, sweep);
     }
@@ -232,7 +240,7 @@ async fn run(poller: &Poller, call: &Call, progress: &mut Progress) -> Result<Ou
         return only_catch_up(poller, standing, None, call, progress).await;
     }
     let memory = Memory::load(poller, document, sweep.start()).await?;
-    let first = read_behind(poller, document, &sweep, &memory, sweep.start(), budget).await?;
+    let first = read_first(poller, document, &sweep, &memory, budget).await?;
     let first = match first {
         Next::Rows(first) => *first,
         Next::End { seen, held } if catch_up::is_due(poller, document) => {

@@ -3,6 +3,7 @@
 //! Nothing is judged here beyond the shape; `shape` enforces the schema that these types generate,
 //! `parse` turns them into what runs.
 
+mod deletes;
 mod queue;
 mod relay;
 mod status;
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub(super) use deletes::{CleanUp, CleanUpWord, Deletes, Mark, Outbox, Tombstones};
 pub(super) use queue::{ClaimCheck, MessageEncoding, Per, PoisonQueue, Queue};
 pub(super) use relay::{Relay, RelayFunction};
 pub(super) use status::StatusFunction;
@@ -241,69 +243,6 @@ pub(super) enum CursorValue {
     Text(#[schemars(length(min = 1))] String),
 }
 
-/// How deleted rows are noticed: by one of these.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(super) struct Deletes {
-    /// A column that is set in deleted rows: not NULL, not false, not zero. Setting it must move the
-    /// cursor too.
-    #[schemars(length(min = 1))]
-    pub(super) soft: Option<String>,
-    pub(super) tombstones: Option<Tombstones>,
-}
-
-/// A table in which a trigger writes down what was deleted.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(super) struct Tombstones {
-    /// `table` or `schema.table`.
-    #[schemars(length(min = 1))]
-    pub(super) table: String,
-    /// Its column or columns that continue the cursor; named as in the table unless told.
-    pub(super) cursor: Option<Names>,
-    /// Its column or columns with the key of the deleted row; named as in the table unless told.
-    pub(super) key: Option<Names>,
-}
-
-/// The table is an outbox: one column is the message.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(super) struct Outbox {
-    /// The column that is delivered as `data`, as it is.
-    #[schemars(length(min = 1))]
-    pub(super) payload: String,
-    /// What happens to delivered rows after the commit; `keep` unless told.
-    pub(super) clean_up: Option<CleanUp>,
-    /// The app setting whose connection may clean up; `source.connection` unless told.
-    #[schemars(length(min = 1))]
-    pub(super) connection: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum CleanUp {
-    Word(CleanUpWord),
-    Mark(Mark),
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum CleanUpWord {
-    /// They stay as they are.
-    Keep,
-    /// They are deleted.
-    Delete,
-}
-
-/// The current time is written into a column of theirs.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(super) struct Mark {
-    /// A column for a time, NULL until then; never the cursor.
-    #[schemars(length(min = 1))]
-    pub(super) mark: String,
-}
-
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Nulls {
@@ -324,6 +263,10 @@ pub(super) struct Batch {
     pub(super) max_bytes: Option<String>,
     /// Such as `500ms` or `5s`; 5s unless told.
     pub(super) max_wait: Option<String>,
+    /// How many batches are on their way at once; 1 unless told. With more, only the rows of one key
+    /// arrive in order, and a crash repeats more of them.
+    #[schemars(range(min = 1, max = 32))]
+    pub(super) max_inflight: Option<u32>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

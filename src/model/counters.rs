@@ -39,7 +39,7 @@ pub struct Timing {
     pub us: u64,
 }
 
-/// What it took to bring a batch to its commit.
+/// What it took to bring batches to their commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     pub bytes: u64,
@@ -60,12 +60,12 @@ impl Counters {
         self.failed_ticks = self.failed_ticks.saturating_add(1);
     }
 
-    pub(super) fn committed(&mut self, rows: u64, cost: &Cost) {
-        self.batches = self.batches.saturating_add(1);
+    pub(super) fn committed(&mut self, batches: u64, rows: u64, cost: &Cost) {
+        self.batches = self.batches.saturating_add(batches);
         self.rows = self.rows.saturating_add(rows);
         self.bytes = self.bytes.saturating_add(cost.bytes);
-        self.read.add(cost.read);
-        self.deliver.add(cost.deliver);
+        self.read.add_several(batches, cost.read);
+        self.deliver.add_several(batches, cost.deliver);
     }
 
     pub(super) fn told(&mut self, set_aside: u64, resent: u64) {
@@ -82,9 +82,25 @@ impl Counters {
 
 impl Timing {
     pub fn add(&mut self, took: Duration) {
+        self.add_several(1, took);
+    }
+
+    /// So many of them took so long in all.
+    fn add_several(&mut self, count: u64, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.count = self.count.saturating_add(1);
+        self.count = self.count.saturating_add(count);
         self.us = self.us.saturating_add(us);
+    }
+}
+
+impl Cost {
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            read: self.read.saturating_add(other.read),
+            deliver: self.deliver.saturating_add(other.deliver),
+        }
     }
 }
 
@@ -124,7 +140,7 @@ mod tests {
             read: Duration::MAX,
             deliver: Duration::MAX,
         };
-        counters.committed(5, &cost);
+        counters.committed(1, 5, &cost);
         counters.failed_tick();
         counters.told(1, 1);
         counters.wrote(&Writes {

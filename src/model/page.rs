@@ -7,6 +7,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -38,17 +39,18 @@ pub struct EventSpan {
     pub(super) data: Range<usize>,
 }
 
-/// A run of rows in order, encoded.
+/// A run of rows in order, encoded. Parts of one share its bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     events: Vec<EventSpan>,
 }
 
 /// Appends events to a page, within its limits.
 #[derive(Debug)]
 pub struct PageWriter {
-    page: Page,
+    bytes: Vec<u8>,
+    events: Vec<EventSpan>,
     seed: Sha256,
     max_rows: usize,
     max_bytes: usize,
@@ -132,17 +134,48 @@ impl Page {
 
     /// With the events of another one behind its own, however large they are.
     pub fn join(&mut self, other: Self) {
+        let mut bytes = self.bytes.to_vec();
         for event in other.events {
-            let start = self.bytes.len();
-            self.bytes
-                .extend_from_slice(&other.bytes[event.start..event.end]);
-            let end = self.bytes.len();
+            let start = bytes.len();
+            bytes.extend_from_slice(&other.bytes[event.start..event.end]);
+            let end = bytes.len();
             self.events.push(EventSpan {
                 start,
                 end,
                 ..event
             });
         }
+        self.bytes = bytes.into();
+    }
+
+    /// Takes off as many of its first events as a batch may have, at least one. What is at one place is
+    /// never parted.
+    #[must_use]
+    pub fn take_batch(&mut self, max_rows: usize, max_bytes: usize) -> Self {
+        let mut bytes = 0;
+        let mut fits = |event: &EventSpan, at: usize| {
+            bytes += event.end - event.start;
+            at < max_rows && bytes <= max_bytes
+        };
+        let mut taken = 0;
+        while let Some(event) = self.events.get(taken) {
+            let parted = taken > 0 && self.events[taken - 1].position == event.position;
+            if !fits(event, taken) && taken > 0 && !parted {
+                break;
+            }
+            taken += 1;
+        }
+        let rest = self.events.split_off(taken);
+        Self {
+            bytes: self.bytes.clone(),
+            events: std::mem::replace(&mut self.events, rest),
+        }
+    }
+
+    /// Without what they carry.
+    #[must_use]
+    pub fn into_events(self) -> Vec<EventSpan> {
+        self.events
     }
 
     /// Leaves out the events that need not be sent again.
@@ -161,7 +194,8 @@ impl PageWriter {
         seed.update((events_as.len() as u64).to_le_bytes());
         seed.update(events_as.as_bytes());
         Self {
-            page: Page::default(),
+            bytes: Vec::new(),
+            events: Vec::new(),
             seed,
             max_rows,
             max_bytes,
@@ -172,7 +206,8 @@ impl PageWriter {
     #[must_use]
     pub fn another(&self) -> Self {
         Self {
-            page: Page::default(),
+            bytes: Vec::new(),
+            events: Vec::new(),
             seed: self.seed.clone(),
             max_rows: self.max_rows,
             max_bytes: self.max_bytes,
@@ -186,17 +221,17 @@ impl PageWriter {
 
     #[must_use]
     pub fn len(&self) -> usize {
-        self.page.events.len()
+        self.events.len()
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.page.events.is_empty()
+        self.events.is_empty()
     }
 
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.page.events.len() >= self.max_rows || self.page.bytes.len() >= self.max_bytes
+        self.events.len() >= self.max_rows || self.bytes.len() >= self.max_bytes
     }
 
     /// Appends one event. The three closures write the JSON of the cursor, of the key object and
@@ -222,7 +257,7 @@ impl PageWriter {
         key: impl FnOnce(&mut Vec<u8>),
         data: impl FnOnce(&mut Vec<u8>),
     ) -> Taken {
-        let out = &mut self.page.bytes;
+        let out = &mut self.bytes;
         let start = out.len();
         out.extend_from_slice(b"{\"id\":\"");
         let id_at = out.len();
@@ -238,7 +273,7 @@ impl PageWriter {
         let data = written(out, start, data);
         out.push(b'}');
 
-        let too_large = out.len() > self.max_bytes && !self.page.events.is_empty();
+        let too_large = out.len() > self.max_bytes && !self.events.is_empty();
         if too_large && room == Room::Limited {
             out.truncate(start);
             return Taken::NoRoom;
@@ -251,7 +286,7 @@ impl PageWriter {
         let id = EventId::from_digest(hash.chain_update(&out[hashed_from..]));
         HEXLOWER.encode_mut(&id.0, &mut out[id_at..id_at + EventId::HEX]);
         let end = out.len();
-        self.page.events.push(EventSpan {
+        self.events.push(EventSpan {
             id,
             position,
             op,
@@ -265,7 +300,10 @@ impl PageWriter {
 
     #[must_use]
     pub fn finish(self) -> Page {
-        self.page
+        Page {
+            bytes: self.bytes.into(),
+            events: self.events,
+        }
     }
 }
 

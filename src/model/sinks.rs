@@ -104,6 +104,31 @@ pub struct SinkNews {
     pub again: Option<Again>,
 }
 
+impl News {
+    /// Every sink that was asked has taken everything, and nothing else was learned.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        let quiet = |news: &SinkNews| {
+            let counted = SinkNews {
+                rows: news.rows,
+                resent: news.resent,
+                ..SinkNews::default()
+            };
+            *news == counted
+        };
+        self.gone.is_none() && self.sinks.values().all(quiet)
+    }
+
+    /// Together with news of a later batch; both are quiet.
+    pub fn add_quiet(&mut self, later: &Self) {
+        for (name, later) in &later.sinks {
+            let news = self.sinks.entry(name.clone()).or_default();
+            news.rows = news.rows.saturating_add(later.rows);
+            news.resent = news.resent.saturating_add(later.resent);
+        }
+    }
+}
+
 /// Rows that were sent to a sink and not committed, so that they come again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Again {

@@ -113,7 +113,9 @@ pub struct Settlement {
 pub struct Advance {
     pub to: Option<CursorMark>,
     pub delivered: BTreeMap<EventId, Position>,
+    /// The last one.
     pub batch_id: String,
+    pub batches: u64,
     pub rows: u64,
     pub cost: Cost,
     /// The columns that were read; `None` leaves what is recorded.
@@ -379,7 +381,8 @@ fn commit(
     next.checkpoint
         .metadata
         .insert("row_count".to_owned(), advance.rows.into());
-    next.counters.committed(advance.rows, &advance.cost);
+    next.counters
+        .committed(advance.batches, advance.rows, &advance.cost);
     note(next, &advance.news, now);
     let last = advance.to.as_ref().map(|to| &to.position);
     let last = last.max(advance.delivered.values().max());

@@ -4,9 +4,11 @@
 //! for which the commit policy is met (E1); the others come again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use super::Poller;
 use super::hand_over::{Dispatch, Fate, Handed, hand_over};
 use super::keeper::Receipt;
 use super::ledger::Recording;
@@ -45,52 +47,72 @@ pub(super) struct Delivered {
     pub(super) blocked: Option<NotDelivered>,
 }
 
-/// `Err`: not all of it is done, so nothing newer may go out.
+impl Delivered {
+    /// Everybody who was asked has taken all of it.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.blocked.is_none() && self.aside.is_empty() && self.news.is_quiet()
+    }
+}
+
+/// What the sinks have answered to a batch. What follows from it depends on the document as it stands then.
+#[derive(Debug)]
+pub(super) struct Answered {
+    asked: Vec<(Outlet, Settled)>,
+    took: Duration,
+}
+
+/// Asks every sink that is not behind, and keeps aside what one never takes.
 pub(super) async fn deliver(
     dispatch: Dispatch<'_>,
     document: &StateDocument,
     page: &Page,
     batch: &Batch,
-) -> Result<Delivered, Delivered> {
+) -> Answered {
     let clock = &dispatch.poller.clock;
     let began = clock.monotonic();
-    let asked = ask_all(dispatch, document, batch).await;
-    let mut round = Round {
-        dispatch,
+    let mut asked = Vec::new();
+    for (outlet, handed) in ask_all(dispatch, document, batch).await {
+        let name = outlet.sink.name();
+        let settled = settle(dispatch, name, document, (batch, page), handed).await;
+        asked.push((outlet.clone(), settled));
+    }
+    let took = clock.monotonic() - began;
+    Answered { asked, took }
+}
+
+/// `Err`: not all of it is done, so nothing newer may go out.
+pub(super) fn conclude(
+    poller: &Poller,
+    document: &StateDocument,
+    page: &Page,
+    batch: &Batch,
+    answered: &Answered,
+) -> Result<Delivered, Delivered> {
+    // Who has fallen behind since it was asked gets all of it again.
+    let asked = answered.asked.iter();
+    let asked = asked.filter(|(outlet, _)| document.sink(outlet.sink.name()).lag.is_none());
+    let round = Round {
+        poller,
         document,
         page,
         batch,
-        asked: Vec::new(),
+        asked: asked.map(|(outlet, settled)| (outlet, settled)).collect(),
     };
-    for (outlet, handed) in asked {
-        let settled = settle(
-            dispatch,
-            outlet.sink.name(),
-            document,
-            (batch, page),
-            handed,
-        )
-        .await;
-        round.asked.push((outlet, settled));
-    }
     let done = round.done();
     let news = round.news(&done);
     let blocked = round.blocked(&done, &news);
     let rows = done.iter().filter(|done| **done).count() as u64;
-    let aside = round
-        .asked
-        .iter()
-        .flat_map(|(_, settled)| settled.aside.clone());
-    let aside = aside.collect();
+    let aside = round.asked.iter();
+    let aside = aside.flat_map(|(_, settled)| settled.aside.iter().copied());
     let cost = Cost {
         bytes: bytes(batch, &done),
-        deliver: clock.monotonic() - began,
+        deliver: answered.took,
         ..Cost::default()
     };
     let delivered = Delivered {
         receipt: (rows > 0).then(|| Receipt::new(batch.id.to_string(), rows, cost)),
+        aside: aside.collect(),
         done,
-        aside,
         news,
         recording: round.recording(),
         blocked,
@@ -259,16 +281,16 @@ fn keep_order(page: &Page, handed: &mut Handed) {
 }
 
 struct Round<'a> {
-    dispatch: Dispatch<'a>,
+    poller: &'a Poller,
     document: &'a StateDocument,
     page: &'a Page,
     batch: &'a Batch,
-    asked: Vec<(&'a Outlet, Settled)>,
+    asked: Vec<(&'a Outlet, &'a Settled)>,
 }
 
 impl Round<'_> {
     fn done(&self) -> Vec<bool> {
-        let sinks = &self.dispatch.poller.sinks;
+        let sinks = &self.poller.sinks;
         let done = |at: usize| {
             let votes = sinks.iter().map(|outlet| {
                 let name = outlet.sink.name();
@@ -279,14 +301,14 @@ impl Round<'_> {
                 let has = asked.is_some_and(|(_, settled)| !settled.handed.is_pending(at));
                 (outlet.required, has)
             });
-            self.dispatch.poller.commit.is_met(votes)
+            self.poller.commit.is_met(votes)
         };
         (0..self.batch.len()).map(done).collect()
     }
 
     /// Also of events that come again: a sink that falls behind now does not get them then.
     fn recording(&self) -> Recording {
-        let mut recording = Recording::of(self.dispatch.poller);
+        let mut recording = Recording::of(self.poller);
         for (outlet, settled) in &self.asked {
             recording.add(outlet.sink.name(), self.page, &settled.handed);
         }
@@ -340,7 +362,6 @@ impl Round<'_> {
 
     /// Why nobody is there any more, if the policy cannot be met without those that are gone.
     fn gone(&self) -> Option<String> {
-        let poller = self.dispatch.poller;
         let gone: BTreeMap<&str, &str> = self
             .asked
             .iter()
@@ -350,10 +371,10 @@ impl Round<'_> {
                 Some((outlet.sink.name(), failure.reason.as_str()))
             })
             .collect();
-        let others = poller.sinks.iter();
+        let others = self.poller.sinks.iter();
         let others = others.map(|outlet| (outlet.required, !gone.contains_key(outlet.sink.name())));
         let reason = gone.values().next()?;
-        (!poller.commit.is_met(others)).then(|| (*reason).to_owned())
+        (!self.poller.commit.is_met(others)).then(|| (*reason).to_owned())
     }
 
     /// It has all that is below the checkpoint, and what was delivered above it until now.
@@ -362,7 +383,7 @@ impl Round<'_> {
         let events = self.page.events();
         let taken = taken.map(|at| (events[at].id, events[at].position.clone()));
         let delivered = self.document.delivered.clone().into_iter().chain(taken);
-        let now = self.dispatch.poller.clock.now();
+        let now = self.poller.clock.now();
         Lag::new(self.checkpoint(), delivered.collect(), now)
     }
 

@@ -1,36 +1,47 @@
 //! The body of a tick that has found something to do: deliver → commit, until nothing is left.
+//!
+//! While a batch is on its way, the next rows are read and what was delivered before is committed, by
+//! one write after the other, each for all that has come since. Where anything is out of the ordinary,
+//! nothing newer goes out before it is written down.
 
-use std::collections::BTreeSet;
+mod committing;
+mod flight;
+mod stopping;
+mod supply;
+mod uncommitted;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join;
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::birth::leave_birth_marker;
-use super::budget::Budget;
-use super::clean_up::clean_up;
-use super::deliver::{Delivered, NotDelivered, deliver};
-use super::hand_over::Dispatch;
+use super::deliver::{Delivered, conclude};
 use super::keeper::{Keeper, Lease};
-use super::ledger::record;
 use super::memory::{self, Memory};
 use super::report::{Behind, Outcome, TickError};
-use super::settling::{Again, Remembering, look_again, proven, what_is_awaited, what_to_remember};
-use super::sweeping::{Next, Unsent, read_after};
+use super::settling::{Again, look_again, proven};
+use super::sweeping::Unsent;
 use super::{Call, Poller, Progress, catch_up};
-use crate::model::envelope::Batch;
 use crate::model::late::Sweep;
-use crate::model::page::Page;
-use crate::model::position::Position;
-use crate::model::schema::SchemaChange;
+use crate::model::ledger::LedgerMode;
 use crate::model::state::{StateDocument, Status};
 use crate::model::transitions::Then;
+use flight::{Flight, Landing};
+use stopping::{Blocked, stop_at};
+use supply::{End, Supply};
+use uncommitted::{Told, Uncommitted};
+
+pub(super) use stopping::{all_but, first_of_its_place};
 
 /// At the least, between two looks at the writers in one tick.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// For each row that another look makes the tick read once more.
 const READ_AGAIN: Duration = Duration::from_micros(20);
+/// Batches that were delivered and are not committed. So many come again after a crash, and those that
+/// were on their way.
+pub const MOST_UNCOMMITTED: usize = 16;
 
 /// What a tick has found to do.
 #[derive(Debug)]
@@ -41,15 +52,14 @@ pub(super) struct Work {
     pub(super) unsent: Unsent,
 }
 
-/// Delivers and commits batch after batch, reading the next one while this one is delivered.
+/// Delivers and commits batch after batch.
 pub(super) async fn drain(
     poller: &Poller,
     keeper: Box<Keeper<'_>>,
-    mut work: Work,
+    work: Work,
     call: &Call,
     progress: &mut Progress,
 ) -> Result<Outcome, TickError> {
-    let budget = &call.budget;
     let mut document = keeper.document().clone();
     let mut marker_writes = 0;
     let mut writes = 0;
@@ -59,215 +69,375 @@ pub(super) async fn drain(
             or_release(&lease, marked).await?;
         }
         memory::remove_retired(poller, &mut document.late).await;
-        loop {
-            let Work {
-                sweep,
-                memory,
-                unsent,
-                ..
-            } = &mut work;
-            let dispatch = Dispatch::of(poller, call, &lease, &document);
-            let batch = encode(dispatch, &document, unsent, call);
-            let read_next = async {
-                let next = read_after(poller, &document, sweep, memory, unsent, budget);
-                Ok(next.await)
-            };
-            let delivery = deliver(dispatch, &document, &unsent.page, &batch);
-            let (delivered, next) = match both(poller, delivery, read_next).await {
-                Ok(both) => both,
-                Err(part) => {
-                    let blocked = Blocked { batch, part };
-                    return Err(
-                        stop_at(poller, call, &document, &lease, work, blocked, progress).await,
-                    );
-                }
-            };
-            pass(sweep, unsent, &next);
-            memory.add(&unsent.page);
-            let events = unsent.page.events().iter();
-            let remembering = what_to_remember(poller, &document, sweep, events).await;
-            let Remembering { moved, is_full } = or_release(&lease, remembering).await?;
-            let outcome = match what_next(poller, &document, &next, budget) {
-                None if is_full => Some(Outcome::Full),
-                outcome => outcome,
-            };
-            let also_behind = catch_up::is_due(poller, &document);
-            let then = match outcome {
-                Some(_) if !also_behind => Then::Release,
-                _ => Then::Renew {
-                    ttl: poller.lease.ttl,
-                },
-            };
-            let changes = changed_columns(&document, unsent);
-            let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
-            let Delivered {
-                receipt,
-                news,
-                aside,
-                recording,
-                ..
-            } = delivered;
-            let Some(receipt) = receipt else {
-                unreachable!("a delivery that is not blocked has a receipt");
-            };
-            let receipt = receipt.was_read_in(unsent.took);
-            let bytes = receipt.bytes();
-            let written = record(poller, &document, Some(&batch), recording, progress).await;
-            let ledger = or_release(&lease, written).await?;
-            document = lease.commit(receipt, moved, seen, news, ledger, then).await;
-            progress.schema_changes.extend(changes);
-            progress.tally.quarantined += aside.len() as u64;
-            progress.committed(&document, sweep, batch.len(), bytes);
-            if poller.source.cleans_up() && !document.is_anybody_behind() {
-                let cleaned = all_but(&unsent.page, &aside);
-                progress.tally.left_behind += clean_up(poller, cleaned, budget).await;
-            }
-            let next = match next {
-                Ok(next) => next,
-                // The commit has given the lease back already, unless somebody is behind.
-                Err(error) if !also_behind => return Err(error),
-                Err(error) => return or_release(&lease, Err(error)).await,
-            };
-            work.unsent = match (outcome, next) {
-                (None, Next::Rows(next)) if document.status == Status::Active => *next,
-                (None, _) => {
-                    lease.release().await;
-                    return Ok(Outcome::Paused);
-                }
-                (Some(outcome), next) => {
-                    progress.late.held(next.held());
-                    if also_behind {
-                        document = catch_up::all(poller, call, &lease, document, progress).await;
-                        lease.release().await;
-                        progress.behind = Behind::all(&document);
-                    }
-                    return Ok(outcome);
-                }
-            };
-            if !is_worth_a_look(poller, &document, &work) {
-                continue;
-            }
-            let again = look_again(poller, &document, budget).await;
-            match or_release(&lease, again).await? {
-                Again::Work(again) => work = *again,
-                Again::Nothing { sweep, held } => {
-                    let (to, known) = proven(poller, &document, &sweep);
-                    document = lease.settle(to, known).await;
-                    progress.stands(&document, &sweep);
-                    progress.late.held(held);
-                    return Ok(Outcome::Drained);
-                }
-            }
-        }
+        let mut pipeline = Pipeline::new(poller, call, &lease, document, work);
+        pipeline.run(progress).await
     };
     let result = keeper.hold(&mut writes, body).await;
     progress.tally.writes += writes + marker_writes;
     result?
 }
 
-/// The next page is read while this one is delivered. Beside a live poller it is not, before it is its
-/// turn: rows may change while others are sent.
-async fn both<D, N, E>(
-    poller: &Poller,
-    delivery: impl Future<Output = Result<D, E>>,
-    read_next: impl Future<Output = Result<N, E>>,
-) -> Result<(D, N), E> {
-    match poller.beside {
-        None => try_join(delivery, read_next).await,
-        Some(_) => Ok((delivery.await?, read_next.await?)),
-    }
+/// Where everything is between the source and the checkpoint.
+struct Pipeline<'a> {
+    poller: &'a Poller,
+    call: &'a Call,
+    lease: &'a Lease,
+    /// As it was last written.
+    document: Arc<StateDocument>,
+    looked: Instant,
+    sweep: Sweep,
+    supply: Supply<'a>,
+    flight: Flight<'a>,
+    uncommitted: Uncommitted,
+    committing: Option<(BoxFuture<'a, StateDocument>, Told)>,
+    /// Since the last look: what was found goes out first.
+    has_launched: bool,
+    /// No more can be remembered.
+    is_full: bool,
 }
 
-/// A batch that did not go out whole.
-struct Blocked {
-    batch: Batch,
-    part: Delivered,
+/// Why nothing is launched. It is acted upon once nothing is on its way.
+#[derive(Debug, PartialEq, Eq)]
+enum Holds {
+    /// For what is next to be known, or for room.
+    Waiting,
+    /// What was delivered is committed first.
+    Commit,
+    /// Another look at the writers may prove more.
+    Look,
+    Over(Outcome),
 }
 
-/// Writes down what was delivered of a batch and what stands in the way, and gives the lease back. The
-/// checkpoint stops before the first event that comes again; those behind it that were taken are
-/// remembered (A5).
-async fn stop_at(
-    poller: &Poller,
-    call: &Call,
-    document: &StateDocument,
-    lease: &Lease,
-    work: Work,
-    Blocked { batch, part }: Blocked,
-    progress: &mut Progress,
-) -> TickError {
-    let Work {
-        mut sweep, unsent, ..
-    } = work;
-    let Delivered {
-        receipt,
-        done,
-        aside,
-        news,
-        recording,
-        blocked,
-    } = part;
-    let paused = news.gone.is_some();
-    // Who is behind may be one of those that it takes.
-    let also_behind = !paused && catch_up::is_due(poller, document);
-    let then = match also_behind {
-        true => Then::Renew {
-            ttl: poller.lease.ttl,
-        },
-        false => Then::Release,
-    };
-    let events = || unsent.page.events().iter().zip(&done);
-    let taken = || events().filter(|(_, done)| **done).map(|(event, _)| event);
-    let document = if let Some(receipt) = receipt {
-        let first = events().take_while(|(_, done)| **done).count();
-        pass_part(&mut sweep, &unsent, first);
-        let remembering = what_to_remember(poller, document, &sweep, taken()).await;
-        let Remembering { moved, .. } = match or_release(lease, remembering).await {
-            Ok(remembering) => remembering,
-            Err(error) => return error,
-        };
-        let seen = (Arc::clone(&unsent.schema), unsent.server.clone());
-        let receipt = receipt.was_read_in(unsent.took);
-        let bytes = receipt.bytes();
-        let written = record(poller, document, Some(&batch), recording, progress).await;
-        let ledger = match or_release(lease, written).await {
-            Ok(ledger) => ledger,
-            Err(error) => return error,
-        };
-        let document = lease.commit(receipt, moved, seen, news, ledger, then).await;
-        progress.tally.quarantined += aside.len() as u64;
-        progress.committed(&document, &sweep, taken().count(), bytes);
-        if poller.source.cleans_up() && !document.is_anybody_behind() {
-            let pending = done.iter().enumerate().filter(|(_, done)| !**done);
-            let stay = pending.map(|(at, _)| at).chain(aside).collect();
-            let clean = all_but(&unsent.page, &stay);
-            progress.tally.left_behind += clean_up(poller, clean, &call.budget).await;
+enum Happened {
+    Landed(Box<Landing>),
+    Committed(StateDocument),
+    Read,
+}
+
+impl<'a> Pipeline<'a> {
+    fn new(
+        poller: &'a Poller,
+        call: &'a Call,
+        lease: &'a Lease,
+        document: StateDocument,
+        work: Work,
+    ) -> Self {
+        let Work {
+            looked,
+            sweep,
+            memory,
+            unsent,
+        } = work;
+        Self {
+            poller,
+            call,
+            lease,
+            document: Arc::new(document),
+            looked,
+            supply: Supply::of(poller, &call.budget, &sweep, memory, unsent),
+            sweep,
+            flight: Flight::new(poller, call, lease),
+            uncommitted: Uncommitted::default(),
+            committing: None,
+            has_launched: false,
+            is_full: false,
         }
-        document
-    } else {
-        let late = what_is_awaited(poller, document, &sweep, &unsent, &call.budget).await;
-        lease.record_failure(news, late, then).await
-    };
-    if also_behind {
-        let document = catch_up::all(poller, call, lease, document, progress).await;
-        lease.release().await;
-        progress.behind = Behind::all(&document);
     }
-    let Some(NotDelivered {
-        sink,
-        attempts,
-        failure,
-    }) = blocked
-    else {
-        unreachable!("what is blocked says by whom");
-    };
-    TickError::Delivery {
-        poller: poller.name.clone(),
-        sink,
-        attempts,
-        paused,
-        failure,
+
+    async fn run(&mut self, progress: &mut Progress) -> Result<Outcome, TickError> {
+        loop {
+            let holds = self.launch();
+            if self.is_worth_a_commit(&holds) {
+                self.begin_commit(self.renew(), progress).await?;
+            }
+            match holds {
+                Holds::Commit if self.flight.is_empty() => {
+                    self.commit(self.renew(), progress).await?;
+                }
+                Holds::Look if self.flight.is_empty() => {
+                    self.commit(self.renew(), progress).await?;
+                    if let Some(outcome) = self.look(progress).await? {
+                        return Ok(outcome);
+                    }
+                }
+                Holds::Over(outcome) if self.flight.is_empty() => {
+                    return self.finish(outcome, progress).await;
+                }
+                _ => match self.next().await {
+                    Happened::Landed(landing) => self.land(*landing, progress).await?,
+                    Happened::Committed(document) => self.committed(document, progress).await,
+                    Happened::Read => {}
+                },
+            }
+        }
     }
+
+    /// Launches what may go out now.
+    fn launch(&mut self) -> Holds {
+        loop {
+            // Beside a live poller nothing is read before it is its turn: rows may change.
+            if self.poller.beside.is_none() || self.flight.is_empty() {
+                self.supply.ask(&self.document);
+            }
+            let Some(next) = self.supply.front() else {
+                return match self.supply.is_over() {
+                    true => Holds::Over(Outcome::Drained),
+                    false => Holds::Waiting,
+                };
+            };
+            if self.has_launched
+                && let Some(holds) = self.holds(next)
+            {
+                return holds;
+            }
+            let most = match self.is_calm() {
+                true => self.poller.batch.max_inflight.get(),
+                false => 1,
+            };
+            let has_room = self.uncommitted.batches() < MOST_UNCOMMITTED;
+            if !has_room || !self.flight.has_room_for(next, most) {
+                return Holds::Waiting;
+            }
+            let Some(unsent) = self.supply.take() else {
+                return Holds::Waiting;
+            };
+            self.flight.launch(&self.document, unsent);
+            self.has_launched = true;
+        }
+    }
+
+    /// What keeps the next batch back, other than those before it.
+    fn holds(&self, next: &Unsent) -> Option<Holds> {
+        let now = self.poller.clock.monotonic();
+        let unsettled = !self.uncommitted.is_empty() || self.committing.is_some();
+        if self.document.status != Status::Active {
+            Some(Holds::Over(Outcome::Paused))
+        } else if self.call.budget.is_spent(now) {
+            Some(Holds::Over(Outcome::BudgetSpent))
+        } else if self.call.budget.is_others_turn(now) {
+            Some(Holds::Over(Outcome::Yielded))
+        } else if self.is_full {
+            Some(Holds::Over(Outcome::Full))
+        } else if self.uncommitted.comes_first || unsettled && !self.is_calm() {
+            Some(Holds::Commit)
+        } else {
+            self.is_worth_a_look(next, now).then_some(Holds::Look)
+        }
+    }
+
+    /// Nobody has failed or is behind, and nothing is to be done before or after a commit: then a batch
+    /// that goes out before the one ahead of it is committed can cost nothing but a duplicate.
+    fn is_calm(&self) -> bool {
+        let Poller {
+            source,
+            ledger,
+            beside,
+            ..
+        } = self.poller;
+        let mut sinks = self.document.sinks.values();
+        let well =
+            sinks.all(|sink| sink.failure.is_none() && sink.lag.is_none() && sink.again.is_none());
+        well && *ledger == LedgerMode::Off && !source.cleans_up() && beside.is_none()
+    }
+
+    /// Whether another look at the writers may prove what this sweep cannot, about the rows that come
+    /// next. A tick that goes on delivering looks again in any case after a while: the more is
+    /// remembered, the longer, because that is read once more.
+    fn is_worth_a_look(&self, next: &Unsent, now: Instant) -> bool {
+        let next = &next.seen[0];
+        let remembered = memory::remembered(&self.document);
+        let patience = LOOK_AGAIN + READ_AGAIN * u32::try_from(remembered).unwrap_or(u32::MAX);
+        let waited = now - self.looked >= patience;
+        let exhausted = match self.flight.is_empty() {
+            true => self.sweep.is_exhausted(next),
+            false => self.sweep.may_be_exhausted(next),
+        };
+        waited && self.sweep.is_helpless(next) || exhausted
+    }
+
+    /// The last commit of a tick also gives the lease back, so that one is kept for the end.
+    fn is_worth_a_commit(&self, holds: &Holds) -> bool {
+        let next_waits = *holds == Holds::Waiting && self.supply.front().is_some();
+        let more_comes = !self.flight.is_empty() || next_waits;
+        self.committing.is_none() && !self.uncommitted.is_empty() && more_comes
+    }
+
+    async fn next(&mut self) -> Happened {
+        let Self {
+            flight,
+            supply,
+            committing,
+            ..
+        } = self;
+        let written = async {
+            match committing {
+                Some((written, _)) => written.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            document = written => Happened::Committed(document),
+            Some(landing) = flight.land() => Happened::Landed(Box::new(landing)),
+            () = supply.answer(), if supply.is_asking() => Happened::Read,
+        }
+    }
+
+    /// The answers to a batch are there. `Err`: the tick ends here.
+    async fn land(&mut self, landing: Landing, progress: &mut Progress) -> Result<(), TickError> {
+        let (poller, document) = (self.poller, Arc::clone(&self.document));
+        let Landing { unsent, batch, .. } = &landing;
+        let ended = conclude(poller, &document, &unsent.page, batch, &landing.answered);
+        let quiet = matches!(&ended, Ok(delivered) if delivered.is_quiet()) && self.is_calm();
+        let quiet = quiet && is_known(&document, unsent);
+        let ended = if quiet && !self.uncommitted.comes_first {
+            ended
+        } else {
+            // It is judged by the document that it goes into.
+            self.commit(self.renew(), progress).await?;
+            let document = &self.document;
+            conclude(poller, document, &unsent.page, batch, &landing.answered)
+        };
+        let delivered = match ended {
+            Ok(delivered) => delivered,
+            Err(part) => return Err(self.stop(landing, part, progress).await),
+        };
+        let unsent = landing.unsent;
+        unsent.seen.iter().for_each(|seen| self.sweep.pass(seen));
+        self.uncommitted.comes_first = !quiet;
+        self.uncommitted
+            .add(poller, &self.document, unsent, delivered);
+        Ok(())
+    }
+
+    /// What is on its way behind it may come to something.
+    async fn stop(
+        &mut self,
+        landing: Landing,
+        part: Delivered,
+        progress: &mut Progress,
+    ) -> TickError {
+        let mut beyond = Vec::new();
+        while let Some(Landing {
+            unsent,
+            batch,
+            answered,
+        }) = self.flight.land().await
+        {
+            let ended = conclude(self.poller, &self.document, &unsent.page, &batch, &answered);
+            // What is not taken as a whole, by everybody, comes again.
+            if let Ok(delivered) = ended
+                && delivered.is_quiet()
+                && let Some(receipt) = delivered.receipt
+            {
+                beyond.push((receipt, unsent.page.into_events()));
+            }
+        }
+        let blocked = Blocked {
+            landing,
+            part,
+            beyond,
+        };
+        let sweep = self.sweep.clone();
+        let (poller, call, lease) = (self.poller, self.call, self.lease);
+        stop_at(
+            poller,
+            call,
+            &self.document,
+            lease,
+            sweep,
+            blocked,
+            progress,
+        )
+        .await
+    }
+
+    /// `Some`: there is nothing else to do.
+    async fn look(&mut self, progress: &mut Progress) -> Result<Option<Outcome>, TickError> {
+        if self.document.status != Status::Active {
+            // Said by the commit just now.
+            return Ok(None);
+        }
+        let again = look_again(self.poller, &self.document, &self.call.budget).await;
+        match self.or_give_up(again).await? {
+            Again::Work(work) => {
+                let Work {
+                    looked,
+                    sweep,
+                    memory,
+                    unsent,
+                } = *work;
+                let budget = &self.call.budget;
+                self.looked = looked;
+                self.supply = Supply::of(self.poller, budget, &sweep, memory, unsent);
+                self.sweep = sweep;
+                self.has_launched = false;
+                Ok(None)
+            }
+            Again::Nothing { sweep, held } => {
+                let (to, known) = proven(self.poller, &self.document, &sweep);
+                let document = self.lease.settle(to, known).await;
+                progress.stands(&document, &sweep);
+                progress.late.held(held);
+                Ok(Some(Outcome::Drained))
+            }
+        }
+    }
+
+    /// The last commit, which gives the lease back unless somebody is behind.
+    async fn finish(
+        &mut self,
+        outcome: Outcome,
+        progress: &mut Progress,
+    ) -> Result<Outcome, TickError> {
+        self.await_commit(progress).await;
+        let End { seen, held, error } = self.supply.end();
+        seen.iter().for_each(|seen| self.sweep.pass(seen));
+        let also_behind = catch_up::is_due(self.poller, &self.document);
+        let then = match also_behind {
+            true => self.renew(),
+            false => Then::Release,
+        };
+        let gives_back = !also_behind && !self.uncommitted.is_empty();
+        self.commit(then, progress).await?;
+        if let Some(error) = error {
+            if !gives_back {
+                self.lease.release().await;
+            }
+            return Err(error);
+        }
+        progress.late.held(held);
+        if also_behind {
+            let (poller, call, lease) = (self.poller, self.call, self.lease);
+            let document = StateDocument::clone(&self.document);
+            let document = catch_up::all(poller, call, lease, document, progress).await;
+            progress.behind = Behind::all(&document);
+        }
+        if !gives_back {
+            self.lease.release().await;
+        }
+        Ok(outcome)
+    }
+
+    fn renew(&self) -> Then {
+        Then::Renew {
+            ttl: self.poller.lease.ttl,
+        }
+    }
+
+    /// Whoever ends a tick by an error waits for no answers, and gives the lease back.
+    async fn or_give_up<T>(&mut self, result: Result<T, TickError>) -> Result<T, TickError> {
+        if result.is_err() {
+            self.flight.abandon();
+        }
+        or_release(self.lease, result).await
+    }
+}
+
+/// Its columns are those of the document, or the first.
+fn is_known(document: &StateDocument, unsent: &Unsent) -> bool {
+    let known = document.schema.as_ref();
+    known.is_none_or(|known| known.hash() == unsent.schema.hash())
 }
 
 /// Whoever ends a tick by an error gives the lease back first.
@@ -276,140 +446,4 @@ async fn or_release<T>(lease: &Lease, result: Result<T, TickError>) -> Result<T,
         lease.release().await;
     }
     result
-}
-
-/// Whether another look at the writers may prove what this sweep cannot, about the rows that come next.
-/// A tick that goes on delivering looks again in any case after a while: the more is remembered, the
-/// longer, because that is read once more.
-fn is_worth_a_look(poller: &Poller, document: &StateDocument, work: &Work) -> bool {
-    let next = &work.unsent.seen[0];
-    let remembered = u32::try_from(memory::remembered(document)).unwrap_or(u32::MAX);
-    let patience = LOOK_AGAIN + READ_AGAIN * remembered;
-    let waited = poller.clock.monotonic() - work.looked >= patience;
-    waited && work.sweep.is_helpless(next) || work.sweep.is_exhausted(next)
-}
-
-/// A batch is delivered: it and, where nothing is left behind it, the pages up to the end are passed.
-fn pass(sweep: &mut Sweep, unsent: &Unsent, next: &Result<Next, TickError>) {
-    unsent.seen.iter().for_each(|seen| sweep.pass(seen));
-    if let Ok(Next::End { seen, .. }) = next {
-        seen.iter().for_each(|seen| sweep.pass(seen));
-    }
-}
-
-/// Only the first events count. Of the page in which they end, only what is before.
-fn pass_part(sweep: &mut Sweep, unsent: &Unsent, first: usize) {
-    let events = unsent.page.events();
-    let first = first_of_its_place(&unsent.page, first);
-    let Some(pending) = events.get(first).map(|event| &event.position) else {
-        return;
-    };
-    for seen in &unsent.seen {
-        if seen.last.as_ref().is_none_or(|last| last < pending) {
-            sweep.pass(seen);
-            continue;
-        }
-        let places = events[..first].iter().map(|event| &event.position);
-        let places: Vec<_> = places
-            .filter(|place| Some(*place) >= seen.first.as_ref())
-            .collect();
-        if !places.is_empty() {
-            let part = sweep.see_again(seen, places);
-            sweep.pass(&part);
-        }
-        return;
-    }
-}
-
-/// A row and its tombstone may be at one place: who goes on behind it would pass over the other.
-pub(super) fn first_of_its_place(page: &Page, at: usize) -> usize {
-    let events = page.events();
-    let place = |at: usize| events.get(at).map(|event| &event.position);
-    let mut first = at;
-    while first > 0 && place(first - 1) == place(at) {
-        first -= 1;
-    }
-    first
-}
-
-/// The places of a page, without those of some of its events.
-pub(super) fn all_but(page: &Page, aside: &BTreeSet<usize>) -> Vec<Position> {
-    let events = page.events().iter().enumerate();
-    events
-        .filter(|(at, _)| !aside.contains(at))
-        .map(|(_, event)| event.position.clone())
-        .collect()
-}
-
-/// `None`: go on with the next batch.
-fn what_next(
-    poller: &Poller,
-    document: &StateDocument,
-    next: &Result<Next, TickError>,
-    budget: &Budget,
-) -> Option<Outcome> {
-    match next {
-        Ok(Next::Rows(_)) if document.status != Status::Active => Some(Outcome::Paused),
-        Ok(Next::Rows(_)) if budget.is_spent(poller.clock.monotonic()) => {
-            Some(Outcome::BudgetSpent)
-        }
-        Ok(Next::Rows(_)) if budget.is_others_turn(poller.clock.monotonic()) => {
-            Some(Outcome::Yielded)
-        }
-        Ok(Next::Rows(_)) => None,
-        Ok(Next::End { .. }) | Err(_) => Some(Outcome::Drained),
-    }
-}
-
-fn changed_columns(document: &StateDocument, unsent: &Unsent) -> Vec<SchemaChange> {
-    match &document.schema {
-        Some(known) if known.hash() != unsent.schema.hash() => known.changes_to(&unsent.schema),
-        _ => Vec::new(),
-    }
-}
-
-fn encode(dispatch: Dispatch<'_>, document: &StateDocument, unsent: &Unsent, call: &Call) -> Batch {
-    let ids = unsent.page.events().iter().map(|event| event.id).collect();
-    let failures = document.sinks.values().filter(|sink| sink.lag.is_none());
-    let failed_before = failures
-        .filter_map(|sink| sink.failure.as_ref())
-        .filter(|failure| failure.concerns(&ids))
-        .map(|failure| failure.attempts)
-        .max();
-    Batch::assemble(
-        &dispatch.poller.events_as,
-        &unsent.types,
-        &unsent.page,
-        dispatch.fences.next(),
-        failed_before.unwrap_or(0) + 1,
-        call.trace.clone(),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::page::{Op, PageWriter, Room};
-    use crate::model::position::Scalar;
-
-    #[test]
-    fn a_row_and_its_tombstone_at_one_place_are_never_parted() {
-        let mut writer = PageWriter::new("orders", 10, 1 << 20);
-        // Rows 1 and 2; then row 3 and its tombstone.
-        for (place, op) in [
-            (1, Op::Upsert),
-            (2, Op::Upsert),
-            (3, Op::Upsert),
-            (3, Op::Delete),
-        ] {
-            let scalar = || vec![Scalar::Integer(place)];
-            let json = |out: &mut Vec<u8>| out.extend_from_slice(b"{}");
-            let position = Position::new(scalar(), scalar());
-            writer.push_into(Room::Taken, op, position, json, json, json);
-        }
-        let page = writer.finish();
-        // Whichever of the two is left, the checkpoint stops before both.
-        let firsts: Vec<_> = (0..4).map(|at| first_of_its_place(&page, at)).collect();
-        assert_eq!(firsts, [0, 1, 2, 2]);
-    }
 }

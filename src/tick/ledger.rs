@@ -14,7 +14,6 @@ use super::reading::load;
 use super::report::TickError;
 use super::{Poller, Progress};
 use crate::clock::Timestamp;
-use crate::model::envelope::Batch;
 use crate::model::history::short;
 use crate::model::ledger::{Ledger, LedgerMode, Mark, Marks, Segment};
 use crate::model::page::{EventId, Page};
@@ -78,7 +77,7 @@ impl Recording {
 pub(super) async fn record(
     poller: &Poller,
     document: &StateDocument,
-    batch: Option<&Batch>,
+    batch_id: Option<String>,
     recording: Recording,
     progress: &mut Progress,
 ) -> Result<Option<Ledger>, TickError> {
@@ -89,7 +88,6 @@ pub(super) async fn record(
         return Ok(document.ledger.clone());
     }
     progress.tally.writes += 1;
-    let batch_id = batch.map(|batch| batch.id.to_string());
     put(poller, document, batch_id, recording).await.map(Some)
 }
 

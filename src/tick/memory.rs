@@ -14,7 +14,7 @@ use super::Poller;
 use super::reading::{answered, may_try_again, pause};
 use super::report::TickError;
 use crate::model::late::{Late, Segment};
-use crate::model::page::{EventId, Page};
+use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::state::StateDocument;
 use crate::store::{StoreError, StoreKey};
@@ -50,10 +50,6 @@ impl Memory {
 
     pub(super) fn has(&self, id: &EventId) -> bool {
         self.ids.contains(id)
-    }
-
-    pub(super) fn add(&mut self, page: &Page) {
-        self.ids.extend(page.events().iter().map(|event| event.id));
     }
 }
 

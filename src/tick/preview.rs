@@ -11,7 +11,7 @@ use super::keeper::Standing;
 use super::memory::Memory;
 use super::reading::{load_document, read_last};
 use super::report::{ClockSkew, LateReport, TickError};
-use super::sweeping::{Held, Next, begin_again, read_after, read_behind};
+use super::sweeping::{Held, Next, Portion, begin_again, read_after, read_first};
 use super::{Poller, catch_up, fingerprint_changed, reason_to_stop, sinks_changed};
 use crate::config::Start;
 use crate::model::halt::Halt;
@@ -149,19 +149,20 @@ impl Poller {
         }
         let sweep = begin_again(self, &document, &budget).await?;
         let memory = Memory::load(self, &document, sweep.start()).await?;
-        let mut next =
-            read_behind(self, &document, &sweep, &memory, sweep.start(), &budget).await?;
+        let mut next = read_first(self, &document, &sweep, &memory, &budget).await?;
         let is_new = document.position().is_none() && document.is_newborn();
         if is_new && self.start == Start::Now && matches!(next, Next::Rows(_)) {
             let text = "rows that are there before the first tick are not delivered (start: now)";
             return Ok(Forecast::nothing(text.to_owned()));
         }
+        let portion = Portion::batch_of(self);
         let mut pages: Vec<Page> = Vec::new();
         let held = loop {
             let rows: usize = pages.iter().map(Page::len).sum();
             match next {
                 Next::Rows(unsent) if rows < most => {
-                    next = read_after(self, &document, &sweep, &memory, &unsent, &budget).await?;
+                    next = read_after(self, &document, &sweep, &memory, &unsent, portion, &budget)
+                        .await?;
                     pages.push(unsent.page);
                 }
                 other => break other.held(),

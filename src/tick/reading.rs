@@ -11,7 +11,7 @@ use super::Poller;
 use super::budget::Budget;
 use super::keeper::Standing;
 use super::report::TickError;
-use crate::config::Batch as BatchLimits;
+use super::sweeping::Portion;
 use crate::model::late::{Sight, Witness};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
@@ -73,19 +73,24 @@ pub(super) fn refuse_another_source(
     refuse_another_order(poller, document, &read.schema)
 }
 
+/// As much as a batch may have.
 pub(super) async fn read_page(
     poller: &Poller,
     after: Option<&Position>,
     budget: &Budget,
 ) -> Result<ReadPage, SourceError> {
-    let BatchLimits {
-        max_rows,
-        max_bytes,
-        max_wait,
-    } = poller.batch;
+    read_portion(poller, after, Portion::batch_of(poller), budget).await
+}
+
+pub(super) async fn read_portion(
+    poller: &Poller,
+    after: Option<&Position>,
+    portion: Portion,
+    budget: &Budget,
+) -> Result<ReadPage, SourceError> {
     asked(poller, budget, || {
-        let writer = event_writer(poller, max_rows.get(), max_bytes.get());
-        poller.source.read(after, writer, max_wait)
+        let writer = event_writer(poller, portion.max_rows, portion.max_bytes);
+        poller.source.read(after, writer, poller.batch.max_wait)
     })
     .await
 }

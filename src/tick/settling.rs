@@ -10,7 +10,7 @@ use super::keeper::{Moved, Standing, settle};
 use super::memory::{self, MOST_INLINE, MOST_REMEMBERED, Memory};
 use super::reading::read_last;
 use super::report::{Outcome, TickError};
-use super::sweeping::{self, Held, Next, Unsent, read_behind};
+use super::sweeping::{self, Held, Next, Unsent, read_first};
 use super::{Poller, Progress};
 use crate::model::late::{Fence, Highest, Late, MOST_FENCES, Seen, Sweep};
 use crate::model::page::EventSpan;
@@ -119,7 +119,7 @@ pub(super) async fn look_again(
     let looked = poller.clock.monotonic();
     let mut sweep = sweeping::begin_again(poller, document, budget).await?;
     let memory = Memory::load(poller, document, sweep.start()).await?;
-    let next = read_behind(poller, document, &sweep, &memory, sweep.start(), budget).await?;
+    let next = read_first(poller, document, &sweep, &memory, budget).await?;
     Ok(match next {
         Next::Rows(unsent) => Again::Work(Box::new(Work {
             looked,

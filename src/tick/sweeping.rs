@@ -1,6 +1,7 @@
 //! Reading behind the checkpoint: one look at the writers, then page after page, leaving out what was
 //! delivered before (B5). What may follow from it is decided in `model::late`.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,9 @@ use super::Poller;
 use super::budget::Budget;
 use super::keeper::Standing;
 use super::memory::Memory;
-use super::reading::{load_document, look, read_page, refuse_another_order, refuse_another_server};
+use super::reading::{
+    load_document, look, read_portion, refuse_another_order, refuse_another_server,
+};
 use super::report::TickError;
 use crate::model::late::{Continuity, Rewind, Seen, Sight, Survey, Sweep, rewind_target};
 use crate::model::page::Page;
@@ -37,6 +40,8 @@ pub(super) struct Unsent {
     pub(super) held: Held,
     /// Reading it.
     pub(super) took: Duration,
+    /// A row that has failed, and one that shows whose fault it is.
+    with_witness: bool,
 }
 
 /// Rows that are visible and stay where they are for now.
@@ -46,6 +51,72 @@ pub(super) struct Held {
     pub(super) future: u64,
     /// For transactions that could still come before them.
     pub(super) waiting: u64,
+}
+
+/// How much is read at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Portion {
+    pub(super) max_rows: usize,
+    pub(super) max_bytes: usize,
+}
+
+impl Portion {
+    pub(super) fn batch_of(poller: &Poller) -> Self {
+        Self {
+            max_rows: poller.batch.max_rows.get(),
+            max_bytes: poller.batch.max_bytes.get(),
+        }
+    }
+}
+
+impl Unsent {
+    /// As batches, each to be passed after the one before it.
+    pub(super) fn in_batches(mut self, sweep: &Sweep, largest: Portion) -> VecDeque<Self> {
+        let mut batches = VecDeque::new();
+        if self.with_witness {
+            batches.push_back(self);
+            return batches;
+        }
+        loop {
+            let page = self.page.take_batch(largest.max_rows, largest.max_bytes);
+            if self.page.is_empty() {
+                batches.push_back(Self { page, ..self });
+                return batches;
+            }
+            let seen = self.pass_up_to(sweep, &page);
+            batches.push_back(Self {
+                page,
+                seen,
+                types: Arc::clone(&self.types),
+                schema: Arc::clone(&self.schema),
+                server: self.server.clone(),
+                held: self.held,
+                took: std::mem::take(&mut self.took),
+                with_witness: false,
+            });
+        }
+    }
+
+    /// What is passed with the first rows of what was seen.
+    fn pass_up_to(&mut self, sweep: &Sweep, first: &Page) -> Vec<Seen> {
+        let Some(last) = first.last_position() else {
+            return Vec::new();
+        };
+        let whole = self.seen.iter();
+        let whole = whole.take_while(|seen| seen.last.as_ref().is_none_or(|it| it <= last));
+        let whole = whole.count();
+        let mut passed: Vec<Seen> = self.seen.drain(..whole).collect();
+        if let Some(parted) = self.seen.first() {
+            let places = first.events().iter().map(|event| &event.position);
+            let places: Vec<_> = places
+                .filter(|place| Some(*place) >= parted.first.as_ref())
+                .collect();
+            if !places.is_empty() {
+                passed.push(sweep.see_part(parted, &places));
+            }
+        }
+        passed
+    }
 }
 
 #[derive(Debug)]
@@ -202,6 +273,7 @@ pub(super) async fn read_after(
     sweep: &Sweep,
     memory: &Memory,
     unsent: &Unsent,
+    portion: Portion,
     budget: &Budget,
 ) -> Result<Next, TickError> {
     let last = unsent.seen.last();
@@ -209,12 +281,27 @@ pub(super) async fn read_after(
         .filter(|seen| !seen.end)
         .and_then(|seen| seen.last.as_ref())
     {
-        Some(after) => read_behind(poller, document, sweep, memory, Some(after), budget).await,
+        Some(after) => {
+            let after = Some(after);
+            read_behind(poller, document, sweep, memory, after, portion, budget).await
+        }
         None => Ok(Next::End {
             seen: Vec::new(),
             held: unsent.held,
         }),
     }
+}
+
+/// The first batch of a sweep.
+pub(super) async fn read_first(
+    poller: &Poller,
+    document: &StateDocument,
+    sweep: &Sweep,
+    memory: &Memory,
+    budget: &Budget,
+) -> Result<Next, TickError> {
+    let (start, portion) = (sweep.start(), Portion::batch_of(poller));
+    read_behind(poller, document, sweep, memory, start, portion, budget).await
 }
 
 /// The next rows that were not delivered already.
@@ -224,11 +311,12 @@ pub(super) async fn read_behind(
     sweep: &Sweep,
     memory: &Memory,
     after: Option<&Position>,
+    portion: Portion,
     budget: &Budget,
 ) -> Result<Next, TickError> {
     let began = poller.clock.monotonic();
     let span = spans::read();
-    let reading = read_enough(poller, document, sweep, memory, after, budget);
+    let reading = read_enough(poller, document, sweep, memory, after, portion, budget);
     let next = reading.instrument(span.clone()).await;
     let mut next = next.inspect_err(|error| {
         span.record("outcome", error.name());
@@ -249,15 +337,19 @@ async fn read_enough(
     sweep: &Sweep,
     memory: &Memory,
     after: Option<&Position>,
+    portion: Portion,
     budget: &Budget,
 ) -> Result<Next, TickError> {
-    let (max_rows, max_bytes) = (poller.batch.max_rows.get(), poller.batch.max_bytes.get());
+    let Portion {
+        max_rows,
+        max_bytes,
+    } = portion;
     let mut after = after.cloned();
     let mut passed = Vec::new();
     let mut found: Option<Unsent> = None;
     let mut more = MOST_MORE;
     loop {
-        let read = read_page(poller, after.as_ref(), budget).await;
+        let read = read_portion(poller, after.as_ref(), portion, budget).await;
         let ReadPage {
             mut page,
             end,
@@ -300,6 +392,7 @@ async fn read_enough(
                     server,
                     held,
                     took: Duration::ZERO,
+                    with_witness: false,
                 });
             }
             Some(unsent) => match unsent.page.append(page, max_rows, max_bytes) {
@@ -314,6 +407,7 @@ async fn read_enough(
                     let place = witness.last_position().cloned();
                     if let (Some(place), Some(seen)) = (place, survey_of) {
                         unsent.page.join(witness);
+                        unsent.with_witness = true;
                         unsent.seen.push(sweep.see_again(&seen, [&place]));
                     }
                     return Ok(Next::Rows(Box::new(found.expect("it is there"))));

@@ -10,7 +10,7 @@ use crate::world::{BlobWorld, CALM, done};
 async fn a_tick_costs_what_the_design_says() {
     let azurite = Azurite::blob();
     an_idle_tick_is_one_get_and_no_put(&azurite).await;
-    a_tick_of_n_batches_is_one_get_and_n_plus_one_puts(&azurite).await;
+    a_tick_of_n_batches_is_one_get_and_at_most_n_plus_one_puts(&azurite).await;
     the_first_tick_also_asks_for_and_leaves_its_birth_marker(&azurite).await;
 }
 
@@ -20,14 +20,21 @@ async fn an_idle_tick_is_one_get_and_no_put(azurite: &Azurite) {
     assert_eq!(world.proxy.fresh_lines(), ["GET orders.json 200"]);
 }
 
-async fn a_tick_of_n_batches_is_one_get_and_n_plus_one_puts(azurite: &Azurite) {
+async fn a_tick_of_n_batches_is_one_get_and_at_most_n_plus_one_puts(azurite: &Azurite) {
     let world = BlobWorld::born_on(azurite, CALM).await;
     for batches in [1, 2, 5] {
         world.insert(batches * 2).await;
         assert_eq!(done(world.tick().await), Outcome::Drained);
-        let mut expected = vec!["PUT orders.json if-match 201"; batches as usize + 1];
-        expected.insert(0, "GET orders.json 200");
-        assert_eq!(world.proxy.fresh_lines(), expected, "{batches} batches");
+        let lines = world.proxy.fresh_lines();
+        assert_eq!(lines[0], "GET orders.json 200", "{batches} batches");
+        let puts = &lines[1..];
+        assert!(
+            puts.iter()
+                .all(|line| line == "PUT orders.json if-match 201")
+        );
+        // One takes the lease. A commit may be for several batches.
+        let most = batches as usize + 1;
+        assert!((2..=most).contains(&puts.len()), "{batches}: {lines:?}");
     }
 }
 

@@ -288,6 +288,7 @@ fn steps(document: &StateDocument) -> Vec<Step> {
                     to: to.clone(),
                     delivered: delivered(),
                     batch_id: "batch_fuzz".to_owned(),
+                    batches: 1,
                     rows: 1,
                     cost: Cost::default(),
                     schema: document.schema.clone(),

@@ -145,6 +145,7 @@ impl World {
                 max_rows: NonZeroUsize::new(self.max_rows).unwrap(),
                 max_bytes: NonZeroUsize::new(1 << 22).unwrap(),
                 max_wait: Duration::from_secs(60),
+                max_inflight: NonZeroUsize::MIN,
             },
             lease: LeaseTimes {
                 ttl: TTL,

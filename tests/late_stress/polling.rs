@@ -133,6 +133,7 @@ impl Polling {
                 max_rows: NonZeroUsize::new(shape.max_rows).unwrap(),
                 max_bytes: NonZeroUsize::new(1 << 20).unwrap(),
                 max_wait: Duration::from_secs(5),
+                max_inflight: NonZeroUsize::MIN,
             },
             lease: LeaseTimes {
                 ttl: Duration::from_secs(24),

@@ -559,6 +559,7 @@ fn commit_of(facts: &Facts, row: u8, proven: bool) -> Advance {
         to: passes.then(|| place(reach)),
         delivered,
         batch_id: format!("batch of {row}"),
+        batches: 1,
         rows: 1,
         cost: Cost::default(),
         schema: None,

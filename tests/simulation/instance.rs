@@ -150,6 +150,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
             max_rows: NonZeroUsize::new(world.layout.max_rows).unwrap(),
             max_bytes: NonZeroUsize::new(1 << 16).unwrap(),
             max_wait: Duration::from_secs(5),
+            max_inflight: NonZeroUsize::new(world.layout.max_inflight).unwrap(),
         },
         lease: LEASE,
         source: Arc::new(SimSource {

@@ -124,8 +124,13 @@ impl Receiver {
     }
 
     /// Rejects what is older than what it has seen.
-    fn lets_in(&mut self, fence: Fence, checks: bool) -> bool {
-        if checks && self.highest_fence.is_some_and(|seen| fence < seen) {
+    /// Where several batches are on their way at once, only the token tells an older attempt.
+    fn lets_in(&mut self, fence: Fence, checks: bool, several: bool) -> bool {
+        let is_older = |seen: Fence| match several {
+            true => fence.token < seen.token,
+            false => fence < seen,
+        };
+        if checks && self.highest_fence.is_some_and(is_older) {
             return false;
         }
         self.highest_fence = self.highest_fence.max(Some(fence));
@@ -226,7 +231,7 @@ impl Receivers {
     ) -> Result<bool, Violation> {
         let checks_fence = self.layout.receivers_check_fence;
         let receiver = &mut self.sinks[sink];
-        if !receiver.lets_in(fence, checks_fence) {
+        if !receiver.lets_in(fence, checks_fence, self.layout.max_inflight > 1) {
             return Ok(false);
         }
         for event in events {

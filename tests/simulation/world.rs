@@ -60,6 +60,7 @@ pub(crate) struct Layout {
     /// Failed ticks before a bad row is looked for.
     pub(crate) attempts: u32,
     pub(crate) max_rows: usize,
+    pub(crate) max_inflight: usize,
     pub(crate) store_tells_time: bool,
     /// Receivers reject an attempt that is older than one they have seen.
     pub(crate) receivers_check_fence: bool,
@@ -108,6 +109,10 @@ impl Layout {
                 false => PoisonPolicy::default().attempts,
             },
             max_rows: usize::try_from(1 + u64::from(has_manners) + rng.below(5)).unwrap(),
+            max_inflight: match rng.below(3) {
+                0 => 2 + usize::try_from(rng.below(3)).unwrap(),
+                _ => 1,
+            },
             store_tells_time: rng.below(2) == 0 || plan.bug == Some(Bug::LeaseExpiryIgnored),
             receivers_check_fence: rng.below(2) == 0,
             lateness,
@@ -135,7 +140,8 @@ impl Layout {
 
     /// Rows come out in the order of the cursor (A4).
     pub(crate) fn is_in_order(self) -> bool {
-        self.lateness == Lateness::InOrder || self.ordering == Ordering::Cursor
+        let in_order = self.lateness == Lateness::InOrder || self.ordering == Ordering::Cursor;
+        in_order && self.max_inflight == 1
     }
 }
 

@@ -110,6 +110,7 @@ impl World {
                 max_rows: NonZeroUsize::new(self.max_rows).unwrap(),
                 max_bytes: NonZeroUsize::new(1 << 20).unwrap(),
                 max_wait: Duration::from_secs(5),
+                max_inflight: NonZeroUsize::MIN,
             },
             lease: LeaseTimes {
                 ttl: TTL,

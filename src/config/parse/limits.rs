@@ -22,6 +22,7 @@ impl Reader<'_> {
             max_rows,
             max_bytes,
             max_wait,
+            max_inflight,
         } = raw;
         let max_rows = NonZeroUsize::new(max_rows.unwrap_or(DEFAULT_MAX_ROWS) as usize);
         let max_bytes = self.max_bytes(&at.key("max_bytes"), max_bytes.as_deref());
@@ -30,6 +31,7 @@ impl Reader<'_> {
             max_rows: max_rows?,
             max_bytes: max_bytes?,
             max_wait: max_wait?,
+            max_inflight: NonZeroUsize::new(max_inflight.unwrap_or(1) as usize)?,
         })
     }
 

@@ -216,6 +216,7 @@ fn poller(name: &str, source: impl Source + 'static) -> Poller {
             max_rows: NonZeroUsize::MIN,
             max_bytes: NonZeroUsize::MIN,
             max_wait: second,
+            max_inflight: NonZeroUsize::MIN,
         },
         lease: LeaseTimes {
             ttl: second * 24,

@@ -20,7 +20,7 @@ pub enum Ordering {
     Cursor,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sweep {
     sight: Sight,
     ordering: Ordering,
@@ -36,7 +36,7 @@ pub struct Sweep {
 }
 
 /// What lies behind the page position.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Passed {
     last: Option<Position>,
     end: bool,
@@ -204,6 +204,15 @@ impl Sweep {
         self.see(places, false, seen.survey.clone())
     }
 
+    /// The next places of a page that was seen, for who passes it part by part; the last part is the page.
+    pub fn see_part(&self, seen: &Seen, places: &[&Position]) -> Seen {
+        let survey = match places.last() {
+            Some(last) => seen.survey.up_to(last),
+            None => seen.survey.clone(),
+        };
+        self.see(places.iter().copied(), false, survey)
+    }
+
     /// Everything on this page is delivered, and everything before it.
     pub fn pass(&mut self, seen: &Seen) {
         if let (Some(low), Some(first)) = (&mut self.low, &seen.first)
@@ -342,6 +351,12 @@ impl Sweep {
         clear && self.known().low > self.low && self.is_beyond(next)
     }
 
+    /// Once all before it is passed, this sweep may be exhausted.
+    #[must_use]
+    pub fn may_be_exhausted(&self, next: &Seen) -> bool {
+        self.sight_is_clear() && self.base.is_empty() && self.is_beyond(next)
+    }
+
     /// A page of which this sweep can prove nothing. Where there are more and more of them, who stood in
     /// the way when it began may have gone, and rows may have come behind it.
     #[must_use]
@@ -367,6 +382,16 @@ impl Sweep {
 }
 
 impl Survey {
+    /// What it says about the places up to this one.
+    fn up_to(&self, last: &Position) -> Self {
+        let before = self.in_flight.iter();
+        Self {
+            made: self.made,
+            in_flight: before.take_while(|row| *row <= last).cloned().collect(),
+            up_to: self.up_to.clone().filter(|up_to| up_to < last),
+        }
+    }
+
     fn reaches(&self, place: &Position) -> bool {
         self.up_to.as_ref().is_none_or(|up_to| place <= up_to)
     }

@@ -51,6 +51,7 @@ impl Fences {
 #[derive(Debug)]
 pub(in crate::tick) struct Receipt {
     batch_id: String,
+    batches: u64,
     rows: u64,
     cost: Cost,
 }
@@ -76,8 +77,19 @@ impl Receipt {
     pub(in crate::tick) fn new(batch_id: String, rows: u64, cost: Cost) -> Self {
         Self {
             batch_id,
+            batches: 1,
             rows,
             cost,
+        }
+    }
+
+    /// With that of a later batch.
+    pub(in crate::tick) fn and(self, later: Self) -> Self {
+        Self {
+            batch_id: later.batch_id,
+            batches: self.batches + later.batches,
+            rows: self.rows + later.rows,
+            cost: self.cost.and(later.cost),
         }
     }
 
@@ -85,6 +97,18 @@ impl Receipt {
     pub(in crate::tick) fn was_read_in(self, read: Duration) -> Self {
         let cost = Cost { read, ..self.cost };
         Self { cost, ..self }
+    }
+
+    pub(in crate::tick) fn batch_id(&self) -> &str {
+        &self.batch_id
+    }
+
+    pub(in crate::tick) fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    pub(in crate::tick) fn rows(&self) -> u64 {
+        self.rows
     }
 
     pub(in crate::tick) fn bytes(&self) -> u64 {
@@ -136,6 +160,7 @@ impl Lease {
             to,
             delivered,
             batch_id: receipt.batch_id,
+            batches: receipt.batches,
             rows: receipt.rows,
             cost: receipt.cost,
             schema: Some(schema),

@@ -2,6 +2,7 @@
 
 use dbtick::model::policy::PoisonPolicy;
 use dbtick::model::state::StateDocument;
+use dbtick::tick::MOST_UNCOMMITTED;
 
 use super::super::faults::Mode;
 use super::super::receivers::Receivers;
@@ -75,7 +76,8 @@ pub(super) fn what_is_aside_is_counted(known: &Invariants, end: &End<'_>) -> Hel
     })
 }
 
-/// A holder has one batch in flight, so each claim repeats at most one, to each sink; after a failure, of
+/// A holder has some batches in flight and some that are not committed yet, so each claim repeats at most
+/// these, to each sink; after a failure, one of
 /// two rows at the least, so that one can show whose fault it is. Who looks for a bad
 /// row sends one that was taken once more, or a few that were delivered before. Who is behind has a batch
 /// of its own, and gets what is above the checkpoint all at once.
@@ -88,7 +90,8 @@ pub(super) fn a_claim_repeats_what_was_in_flight(known: &Invariants, end: &End<'
         (true, false) => batch + 4,
         (true, true) => 2 * (batch + 4) + known.most_delivered,
     };
-    let most = claims * end.layout.sinks as u64 * each;
+    let ahead = (MOST_UNCOMMITTED + end.layout.max_inflight) as u64;
+    let most = claims * end.layout.sinks as u64 * (each + ahead * batch);
     let moved = known.summary.orders > 0;
     require(moved || duplicates <= most, || {
         format!("{duplicates} duplicates by {claims} claims")

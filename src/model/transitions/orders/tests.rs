@@ -93,6 +93,7 @@ fn committing(value: i128, schema: &Arc<Schema>, then: Then) -> Step {
             to: Some(place(value)),
             delivered: BTreeMap::new(),
             batch_id: format!("batch_{value}"),
+            batches: 1,
             rows: 10,
             schema: Some(Arc::clone(schema)),
             server: None,
