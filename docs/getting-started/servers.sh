@@ -3,7 +3,7 @@
 # temporary directory. They end with this script (Ctrl-C), and so does everything in them.
 # What is missing is installed by ./tests/tools. Other ports: PG_PORT, MARIADB_PORT, BLOB_PORT, QUEUE_PORT, TABLE_PORT.
 set -euo pipefail
-repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+repository="$(cd -P "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
 pg_port="${PG_PORT:-25432}" mariadb_port="${MARIADB_PORT:-23306}"
 blob_port="${BLOB_PORT:-10000}" queue_port="${QUEUE_PORT:-10001}" table_port="${TABLE_PORT:-10002}"
