@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use super::pages::{read, root};
 
 const PAGE: &str = "docs/configuration.md";
-const BEGIN: &str = "<!-- made by tests/docs/reference.rs from src/config/raw.rs: do not edit -->\n";
+const BEGIN: &str =
+    "<!-- made by tests/docs/reference.rs from src/config/raw.rs: do not edit -->\n";
 const END: &str = "<!-- end of what is made -->\n";
 
 #[test]
@@ -19,7 +20,10 @@ fn the_reference_is_what_the_types_say() {
     let (before, rest) = page.split_once(BEGIN).expect("the page has the first mark");
     let (_, after) = rest.split_once(END).expect("the page has the second mark");
     let schema = dbtick::config::schema();
-    let made = format!("{before}{BEGIN}{}{END}{after}", Reference { schema: &schema }.tables());
+    let made = format!(
+        "{before}{BEGIN}{}{END}{after}",
+        Reference { schema: &schema }.tables()
+    );
     if Settings::process().filled("DBTICK_WRITE_DOCS").is_some() {
         std::fs::write(root().join(PAGE), &made).unwrap();
     }
@@ -34,10 +38,18 @@ fn a_default_is_told_apart_from_the_meaning() {
     for (text, meaning, default) in [
         ("Its name; `a` unless told.", "Its name", "`a`"),
         ("5 unless told.", "", "5"),
-        ("How many. 5 unless told. No more.", "How many. No more", "5"),
+        (
+            "How many. 5 unless told. No more.",
+            "How many. No more",
+            "5",
+        ),
         ("A name.", "A name", ""),
     ] {
-        assert_eq!(parted(text), (meaning.to_owned(), default.to_owned()), "{text}");
+        assert_eq!(
+            parted(text),
+            (meaning.to_owned(), default.to_owned()),
+            "{text}"
+        );
     }
 }
 
@@ -55,7 +67,11 @@ impl Reference<'_> {
         let poller = self.resolved(&self.schema["properties"]["poller"]);
         self.section("poller", poller, &mut text);
         for name in ["relay", "status"] {
-            self.section(name, self.resolved(&self.schema["properties"][name]), &mut text);
+            self.section(
+                name,
+                self.resolved(&self.schema["properties"][name]),
+                &mut text,
+            );
         }
         text
     }
@@ -69,30 +85,58 @@ impl Reference<'_> {
             if name == "warnings" {
                 continue;
             }
-            let below = path.strip_prefix("poller").unwrap_or(path).trim_start_matches('.');
-            let name = if below.is_empty() { name.clone() } else { format!("{below}.{name}") };
+            let below = path
+                .strip_prefix("poller")
+                .unwrap_or(path)
+                .trim_start_matches('.');
+            let name = if below.is_empty() {
+                name.clone()
+            } else {
+                format!("{below}.{name}")
+            };
             let property = self.resolved(property);
             if is_object(property) {
                 self.section(&name, property, text);
             } else if property["type"] == "array" && is_object(self.resolved(&property["items"])) {
-                self.section(&format!("{name}[]"), self.resolved(&property["items"]), text);
+                self.section(
+                    &format!("{name}[]"),
+                    self.resolved(&property["items"]),
+                    text,
+                );
             }
         }
     }
 
-    fn table(&self, title: &str, path: &str, keys: &Map<String, Value>, object: &Value, text: &mut String) {
+    fn table(
+        &self,
+        title: &str,
+        path: &str,
+        keys: &Map<String, Value>,
+        object: &Value,
+        text: &mut String,
+    ) {
         writeln!(text, "\n### {title}\n").unwrap();
         if let (Some(about), false) = (object["description"].as_str(), path.is_empty()) {
             writeln!(text, "{}\n", one_line(about)).unwrap();
         }
-        writeln!(text, "| key | value | unless told | meaning |\n|---|---|---|---|").unwrap();
-        let required: Vec<_> = object["required"].as_array().into_iter().flatten().collect();
+        writeln!(
+            text,
+            "| key | value | unless told | meaning |\n|---|---|---|---|"
+        )
+        .unwrap();
+        let required: Vec<_> = object["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .collect();
         let is_optional = |name: &str| !required.contains(&&Value::from(name));
         let mut keys: Vec<_> = keys.iter().collect();
         keys.sort_by_key(|(name, _)| is_optional(name));
         for (name, property) in keys {
             let inner = self.resolved(property);
-            let about = property["description"].as_str().or(inner["description"].as_str());
+            let about = property["description"]
+                .as_str()
+                .or(inner["description"].as_str());
             let (mut meaning, mut default) = parted(about.unwrap_or_default());
             if !is_optional(name) {
                 default = "**required**".to_owned();
@@ -103,7 +147,8 @@ impl Reference<'_> {
                 meaning = meaning.trim_start_matches(". ").to_owned();
             }
             let value = self.value(inner);
-            let row = [&format!("`{name}`"), &value, &default, &meaning].map(|cell| cell.replace('|', "\\|"));
+            let row = [&format!("`{name}`"), &value, &default, &meaning]
+                .map(|cell| cell.replace('|', "\\|"));
             writeln!(text, "| {} |", row.join(" | ")).unwrap();
         }
     }
@@ -148,29 +193,38 @@ impl Reference<'_> {
 
     /// What each fixed word means, and each key of an object that stands in place of one.
     fn choices<'s>(&'s self, schema: &'s Value) -> Box<dyn Iterator<Item = String> + 's> {
-        let all = branches(schema).into_iter().flatten().flat_map(move |branch| {
-            let branch = self.resolved(branch);
-            let about = branch["description"].as_str().map(|text| parted(text).0);
-            let own: Box<dyn Iterator<Item = String>> = match (branch["const"].as_str(), about) {
-                (Some(word), Some(about)) => Box::new(std::iter::once(format!("`{word}`: {}", uncapital(&about)))),
-                (None, _) if branch["properties"].is_object() => {
-                    let keys = branch["properties"].as_object().into_iter().flatten();
-                    Box::new(keys.filter_map(|(key, property)| {
-                        let about = property["description"].as_str()?;
-                        Some(format!("`{key}`: {}", uncapital(&parted(about).0)))
-                    }))
-                }
-                (None, _) => self.choices(branch),
-                _ => Box::new(std::iter::empty()),
-            };
-            own
-        });
+        let all = branches(schema)
+            .into_iter()
+            .flatten()
+            .flat_map(move |branch| {
+                let branch = self.resolved(branch);
+                let about = branch["description"].as_str().map(|text| parted(text).0);
+                let own: Box<dyn Iterator<Item = String>> = match (branch["const"].as_str(), about)
+                {
+                    (Some(word), Some(about)) => {
+                        Box::new(std::iter::once(format!("`{word}`: {}", uncapital(&about))))
+                    }
+                    (None, _) if branch["properties"].is_object() => {
+                        let keys = branch["properties"].as_object().into_iter().flatten();
+                        Box::new(keys.filter_map(|(key, property)| {
+                            let about = property["description"].as_str()?;
+                            Some(format!("`{key}`: {}", uncapital(&parted(about).0)))
+                        }))
+                    }
+                    (None, _) => self.choices(branch),
+                    _ => Box::new(std::iter::empty()),
+                };
+                own
+            });
         Box::new(all)
     }
 
     fn resolved<'s>(&'s self, schema: &'s Value) -> &'s Value {
         match schema["$ref"].as_str() {
-            Some(reference) => self.schema.pointer(reference.trim_start_matches('#')).unwrap(),
+            Some(reference) => self
+                .schema
+                .pointer(reference.trim_start_matches('#'))
+                .unwrap(),
             None => schema,
         }
     }
@@ -181,7 +235,9 @@ fn is_object(schema: &Value) -> bool {
 }
 
 fn branches(schema: &Value) -> Option<&Vec<Value>> {
-    schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array())
+    schema["anyOf"]
+        .as_array()
+        .or_else(|| schema["oneOf"].as_array())
 }
 
 fn one_line(text: &str) -> String {

@@ -32,13 +32,20 @@ fn every_name_that_status_uses_is_explained() {
         Phase::Failed,
         Phase::Unknown,
     ];
-    let levels = [Health::Ok, Health::Attention, Health::Stopped, Health::Stuck];
+    let levels = [
+        Health::Ok,
+        Health::Attention,
+        Health::Stopped,
+        Health::Stuck,
+    ];
     let names = CODES
         .into_iter()
         .chain(phases.map(Phase::name))
         .chain(levels.map(Health::name))
         .chain(OrphanKind::ALL.map(OrphanKind::name));
-    let missing: Vec<_> = names.filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    let missing: Vec<_> = names
+        .filter(|name| !page.contains(&format!("`{name}`")))
+        .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
@@ -48,7 +55,9 @@ fn every_verdict_of_trace_is_explained() {
     let source = read("src/model/trail.rs");
     let verdicts = source.split_once("pub enum Verdict {").unwrap().1;
     let verdicts = verdicts.split_once('}').unwrap().0;
-    let names = verdicts.lines().filter_map(|line| line.trim().strip_suffix(','));
+    let names = verdicts
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(','));
     let names: Vec<_> = names.map(snake_case).collect();
     assert!(names.len() > 10, "{names:?}");
     for name in names {
@@ -86,7 +95,10 @@ fn every_error_has_a_line_with_a_way_out() {
 
 fn plain(text: impl AsRef<str>) -> String {
     let words: Vec<_> = text.as_ref().split_whitespace().collect();
-    words.join(" ").trim_matches(['\'', ' ', ':', ';', ',', '(', ')']).to_owned()
+    words
+        .join(" ")
+        .trim_matches(['\'', ' ', ':', ';', ',', '(', ')'])
+        .to_owned()
 }
 
 fn snake_case(name: &str) -> String {
