@@ -320,6 +320,9 @@ fn every_template_is_a_poller_without_faults() {
     std::fs::copy(root().join("host.json"), app.path().join("host.json")).unwrap();
     for entry in std::fs::read_dir(root().join("function-templates")).unwrap() {
         let template = entry.unwrap().path();
+        if !template.join("function.json").exists() {
+            continue;
+        }
         let target = app.path().join(template.file_name().unwrap());
         std::fs::create_dir(&target).unwrap();
         let text = std::fs::read_to_string(template.join("function.json")).unwrap();
