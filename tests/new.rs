@@ -202,11 +202,8 @@ fn settings_that_an_app_lacks_are_named() {
     let directory = TempDir::new().unwrap();
     assert_eq!(run(&directory, &["new", "shop"]).code, Some(0));
     let file = directory.path().join("shop/local.settings.json");
-    fs::write(
-        &file,
-        r#"{ "Values": { "ORDERS_DB": "postgres://127.0.0.1/shop" } }"#,
-    )
-    .unwrap();
+    let values = r#""Values": { "ORDERS_DB": "postgres://ada:secret@127.0.0.1/shop" }"#;
+    fs::write(&file, format!("{{ \"IsEncrypted\": false, {values} }}")).unwrap();
     let said = run(&directory, &["new", "shop", "--template", "soft-delete"]);
     assert_eq!(said.code, Some(0));
     assert!(said.stdout.contains("ORDERS_HOOK"), "{}", said.stdout);

@@ -108,7 +108,7 @@ impl New {
             sample_database::create(&file, &layout.tables).await?;
         }
         let steps = steps(app, &chosen, &layout, &written, database, created);
-        self.tell(&written, created.then_some(&*file), &faults(app)?, &steps)?;
+        self.tell(&written, created.then_some(&*file), &faults(app), &steps)?;
         Ok(())
     }
 
@@ -258,11 +258,14 @@ fn database_of(app: &Path) -> Database {
 }
 
 /// What `check` would say before it looks at any database.
-fn faults(app: &Path) -> Result<Vec<String>, Problem> {
-    let directory = local_app::read(app, None)?;
+fn faults(app: &Path) -> Vec<String> {
+    let directory = match local_app::read(app, None) {
+        Ok(directory) => directory,
+        Err(error) => return error.faults.iter().map(ToString::to_string).collect(),
+    };
     let settings: Settings = directory.environment.iter().collect();
     let app = App::load(&directory.root, &settings);
-    Ok(app.faults().map(ToString::to_string).collect())
+    app.faults().map(ToString::to_string).collect()
 }
 
 fn steps(
