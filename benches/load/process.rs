@@ -1,15 +1,14 @@
-//! What a process holds and has used, as the kernel counts it.
+//! What a process has used, as the kernel counts it.
 
 use std::time::Duration;
 
 use nix::unistd::Pid;
 
+use crate::support::memory::Memory;
+
 /// The most memory that it ever held.
 pub(crate) fn peak_kib(process: Pid) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let value = line.unwrap().trim().strip_suffix(" kB").unwrap();
-    value.parse().unwrap()
+    Memory::of(process).peak_kib
 }
 
 /// Of all its threads, in user and kernel. The kernel shows hundredths of a second, whatever its own clock is.
