@@ -30,28 +30,11 @@ out=$(realpath -m "${arguments[1]}")
 cd "$(dirname "$0")/.."
 [ -f "$app/host.json" ] || { echo "$app has no host.json" >&2; exit 1; }
 
-arch=$(uname -m)
-made="as it was given"
-# A target is named in either case, so that build scripts and proc macros are not linked statically.
-if [ -z "$binary" ]; then
-  target=$arch-unknown-linux-musl
-  if [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] && command -v musl-gcc >/dev/null; then
-    # For the C code of dependencies only: as the linker, musl-gcc would make a program that asks for a loader.
-    env "CC_${target//-/_}=musl-gcc" cargo build --locked --release --quiet --target "$target" --bin dbtick
-    made="static, with musl"
-  else
-    target=$arch-unknown-linux-gnu
-    RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --quiet --target "$target" --bin dbtick
-    made="static, with glibc: the target $arch-unknown-linux-musl or musl-gcc is not installed"
-  fi
-  binary=${CARGO_TARGET_DIR:-target}/$target/release/dbtick
-fi
-if readelf -l "$binary" | grep -q INTERP; then
-  if [ "$loader" = refused ]; then
-    echo "$binary asks for a loader of the machine that it runs on; a static one is needed" >&2
-    exit 1
-  fi
-  made="$made; not static, for this machine only"
+[ -n "$binary" ] || binary=$(deploy/build.sh)
+if [ "$loader" = allowed ]; then
+  echo "whether $binary is static was not looked at: the package is for this machine only" >&2
+else
+  deploy/is-static.sh "$binary"
 fi
 
 # Python's zipfile keeps the run bit, and is there where zip(1) is not.
@@ -128,4 +111,4 @@ else:
             file.write(source.read())
         os.chmod(target, mode)
 PY
-echo "packed $out ($arch Linux; the program is $made)"
+echo "packed $out"
