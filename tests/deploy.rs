@@ -46,7 +46,11 @@ fn files(directory: &str, extension: &str) -> Vec<String> {
     let entries = std::fs::read_dir(root().join(directory)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let names: BTreeSet<_> = names
-        .filter(|name| Path::new(name).extension().is_some_and(|it| it == extension))
+        .filter(|name| {
+            Path::new(name)
+                .extension()
+                .is_some_and(|it| it == extension)
+        })
         .collect();
     assert!(!names.is_empty(), "no .{extension} in {directory}");
     let below = |name| format!("{directory}/{name}");

@@ -285,7 +285,10 @@ fn dbtick_understands_the_settings_that_the_template_makes() {
     }
     let given = read_json("deploy/bicep/main.parameters.json");
     for name in keys(&given["parameters"]["settings"]["value"]) {
-        settings.insert(name.to_owned(), "https://shop.example.com/orders".to_owned());
+        settings.insert(
+            name.to_owned(),
+            "https://shop.example.com/orders".to_owned(),
+        );
     }
     // As the platform adds it.
     settings.insert("WEBSITE_SITE_NAME".to_owned(), "func-shop".to_owned());

@@ -175,7 +175,7 @@ fn a_package_that_asks_for_a_loader_is_not_made() {
     std::fs::write(path("text"), "no program").unwrap();
     for (program, expected) in [
         (BINARY.to_owned(), Some("asks for a loader")),
-        (path("text"), Some("Not an ELF file")),
+        (path("text"), Some("readelf: Error")),
         (path("small"), None),
     ] {
         let out = path("out.zip");

@@ -77,7 +77,9 @@ fn every_action_is_pinned_and_every_workflow_asks_for_little() {
             let Some(action) = step["uses"].as_str() else {
                 continue;
             };
-            let version = action.split_once("@v").unwrap_or_else(|| panic!("{action}"));
+            let version = action
+                .split_once("@v")
+                .unwrap_or_else(|| panic!("{action}"));
             assert_eq!(version.1.split('.').count(), 3, "{path}: {action}");
         }
         for run in runs(&workflow) {
