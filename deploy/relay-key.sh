@@ -33,7 +33,7 @@ print("\n".join(names[:-1]))' "$prefix")
   exit 0
 fi
 
-umask 077
+# Of this user alone.
 file=$(mktemp)
 trap 'rm -f "$file"' EXIT
 name=$prefix$(date -u +%Y%m%dT%H%M%SZ)
