@@ -151,6 +151,11 @@ pub fn main() -> ExitCode {
     code
 }
 
+/// Whether these are arguments of ours, for the test of the docs; nothing is run.
+pub fn understand<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<(), clap::Error> {
+    Cli::try_parse_from(std::iter::once("dbtick").chain(arguments)).map(drop)
+}
+
 /// For output that may be piped into `head`: a reader that has seen enough is no error.
 fn say(text: &str) {
     std::io::stdout().lock().write_all(text.as_bytes()).ok();
