@@ -284,6 +284,9 @@ fn every_template_is_a_poller_without_faults() {
     std::fs::copy(root().join("host.json"), app.path().join("host.json")).unwrap();
     for entry in std::fs::read_dir(root().join("function-templates")).unwrap() {
         let template = entry.unwrap().path();
+        if !template.join("function.json").exists() {
+            continue;
+        }
         let target = app.path().join(template.file_name().unwrap());
         std::fs::create_dir(&target).unwrap();
         let text = std::fs::read_to_string(template.join("function.json")).unwrap();
@@ -348,5 +351,21 @@ fn the_disclosure_stands_where_people_look() {
         for phrase in ["pseudo trigger on timers", "at least once", "idempotent"] {
             assert!(words.contains(phrase), "{place} does not say {phrase:?}");
         }
+    }
+    let readme = read("README.md");
+    let (_, promises) = readme.split_once("| not promised |").unwrap();
+    let (promises, _) = promises.split_once("\n\n").unwrap();
+    for phrase in [
+        "exactly once",
+        "intermediate states",
+        "order across pollers",
+        "hard deletes",
+        "*below* the checkpoint",
+        "enters a filter",
+    ] {
+        assert!(
+            promises.contains(phrase),
+            "what is not promised: {phrase:?}"
+        );
     }
 }
