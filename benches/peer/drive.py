@@ -11,8 +11,6 @@ import sys
 from azure.storage.blob import ContainerClient
 from azure_functions_db import BlobCheckpointStore, PollTrigger, SqlAlchemySource
 
-EVERYTHING = 1_000_000_000
-
 
 def main() -> None:
     told = json.loads(sys.argv[1])
@@ -30,7 +28,7 @@ def main() -> None:
             source_fingerprint=source.source_descriptor.fingerprint,
         ),
         batch_size=told["batch"],
-        max_batches_per_tick=EVERYTHING,
+        max_batches_per_tick=told["batches"],
         lease_ttl_seconds=told["lease"],
     )
     receiver = http.client.HTTPConnection("127.0.0.1", told["receiver"])

@@ -22,6 +22,8 @@ pub(crate) const TINY: (&str, usize) = ("orders_tiny", 2_000);
 const CONTAINER: &str = "db-state";
 /// Of the peer, unless the time between two ticks is to be short: it waits for half of it, up to 5 s, behind a release.
 const LEASE: u32 = 120;
+/// Batches of the peer in one tick.
+const ALL: u32 = 1_000_000_000;
 
 pub(crate) struct Parts {
     pub(crate) dbtick: PathBuf,
@@ -186,7 +188,7 @@ impl Parts {
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         json!({
             "database": self.postgres.url().replace("postgres://", "postgresql+psycopg://"),
-            "table": table, "batch": batch, "poller": format!("run-{run}"), "lease": LEASE,
+            "table": table, "batch": batch, "batches": ALL, "poller": format!("run-{run}"), "lease": LEASE,
             "storage": storage, "container": CONTAINER,
             "receiver": self.receiver.port,
         })
