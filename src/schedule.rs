@@ -61,6 +61,10 @@ pub enum InvalidSchedule {
     Never(String),
 }
 
+/// That are looked at for the longest time between two.
+const MOST_FIRINGS: usize = 2000;
+const A_YEAR_OF_MONTHS: usize = 12;
+
 impl Schedule {
     /// Reads a `schedule` in which settings are already resolved.
     pub fn parse(text: &str) -> Result<Schedule, InvalidSchedule> {
@@ -90,6 +94,23 @@ impl Schedule {
     pub fn interval(&self, now: DateTime<Utc>) -> Option<Duration> {
         let next = self.next_after(now);
         (self.next_after(next) - next).to_std().ok()
+    }
+
+    /// The longest time between two firings, as far as a week or so of them shows.
+    #[must_use]
+    pub fn longest_interval(&self, now: DateTime<Utc>) -> Option<Duration> {
+        let first = self.next_after(now);
+        let mut before = first;
+        let mut longest = None;
+        for count in 0..MOST_FIRINGS {
+            let next = self.next_after(before);
+            longest = longest.max((next - before).to_std().ok());
+            before = next;
+            if count >= A_YEAR_OF_MONTHS && next - first > chrono::TimeDelta::weeks(1) {
+                break;
+            }
+        }
+        longest
     }
 
     /// Whether two runs are ever less than a minute apart: the host then keeps no status.

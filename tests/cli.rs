@@ -164,6 +164,44 @@ fn each_schema_is_a_json_schema() {
     assert_eq!(run(&["schema"]).stdout, run(&["schema", "poller"]).stdout);
 }
 
+/// A8.
+#[tokio::test]
+async fn check_says_how_long_a_row_may_take_by_the_schedule_as_it_is_configured() {
+    let mut world = World::new().await.setting("OFTEN", "0 */5 * * * *");
+    for (function, schedule) in [
+        ("Often", "*/15 * * * * *"),
+        ("Hourly", "0 0 * * * *"),
+        // The longest of its gaps counts.
+        ("Office", "0 0 9,17 * * *"),
+        ("Named", "%OFTEN%"),
+    ] {
+        let function_json = json!({
+            "bindings": [{
+                "type": "timerTrigger", "direction": "in", "name": "tick", "schedule": schedule
+            }],
+            "poller": support::world::poller(json!({}))
+        });
+        let path = format!("{function}/function.json");
+        world = world.file(&path, &function_json.to_string());
+    }
+    let said = check(&world, &[]).stdout;
+    for (poller, delay) in [
+        ("often", "15s"),
+        ("hourly", "1h"),
+        ("office", "16h"),
+        ("named", "5m"),
+    ] {
+        let expected = format!("a row arrives within {delay} (the schedule)");
+        let mut lines = said
+            .lines()
+            .filter(|line| line.contains("visibility delay"));
+        assert!(
+            lines.any(|line| line.contains(poller) && line.contains(&expected)),
+            "{poller}: {expected}: {said}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn check_passes_a_good_app_in_plain_lines() {
     let world = World::with_orders(json!({})).await.rows(3).await;

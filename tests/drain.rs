@@ -9,7 +9,8 @@
 
 mod support;
 
-use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use axum::Router;
@@ -17,54 +18,30 @@ use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use nix::unistd::Pid;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::http::{chunked, timer_body, try_exchange};
+use support::memory::Memory;
 use support::postgres::Postgres;
 use support::world::World;
+use tokio::sync::Barrier;
 
 const ROWS: usize = 200_000;
 const BATCH: usize = 500;
+/// Of a KiB each.
+const LARGE: usize = 100_000;
 /// Whatever the number of rows: a tenth of what they weigh in the smallest drain.
 const GROWTH_KIB: u64 = 8 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_of_many_rows_holds_memory_flat() {
     let rows = rows();
-    let postgres = Postgres::start().await;
-    postgres
-        .sql(&format!(
-            "CREATE TABLE orders (id int PRIMARY KEY, seq timestamptz NOT NULL, note text);
-             INSERT INTO orders SELECT i, '2026-01-01Z'::timestamptz + i / 3 * interval '1 s',
-                 repeat('n', 200) FROM generate_series(1, {rows}) i;
-             CREATE INDEX ON orders (seq, id)"
-        ))
-        .await;
-    let receiver = Counting::start(rows).await;
-    let changes = json!({ "source": { "table": "public.orders" }, "batch": { "max_rows": BATCH } });
-    let world = World::with_orders(changes)
-        .await
-        .setting("ORDERS_DB", &postgres.url())
-        .setting("HOOK", &receiver.url)
-        .setting("AzureFunctionsJobHost__functionTimeout", "00:30:00");
-    let handler = world.serve().await;
-    receiver.watch(handler.pid);
-
-    let request = chunked("Orders", "the-drain", &timer_body(&json!(null)).to_string());
-    let answer = try_exchange(handler.port, request).await.unwrap();
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let end = Memory::of(handler.pid);
-
-    let got = receiver.got.lock().unwrap();
+    let postgres = with_table(rows, 200).await;
+    let batch = json!({ "max_rows": BATCH });
+    let Drained { got, end } = drain(&postgres, rows, batch).await;
     let early = got.samples[0].1;
     for (count, memory) in got.samples.iter().chain([&(got.ids.len(), end)]) {
         println!("{count:>9} rows: {memory:?}");
     }
-    let every = i32::try_from(rows).unwrap();
-    assert!(
-        got.ids.iter().copied().eq(1..=every),
-        "{} rows came for {rows}, or not in their order",
-        got.ids.len()
-    );
     let weight = got.bytes / 1024;
     assert!(
         weight > 8 * GROWTH_KIB,
@@ -76,12 +53,87 @@ async fn a_drain_of_many_rows_holds_memory_flat() {
     );
 }
 
+/// Batches of a MiB at the most, of a table that is ten times as large, and eight of them on their way at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_most_memory_is_that_of_the_batches_on_their_way_whatever_the_table() {
+    let mut peaks = Vec::new();
+    for (rows, in_flight) in [(LARGE / 10, 1), (LARGE, 1), (LARGE, 8)] {
+        let postgres = with_table(rows, 1000).await;
+        let batch = json!({ "max_bytes": "1MiB", "max_inflight": in_flight });
+        let Drained { got, end } = drain(&postgres, rows, batch).await;
+        let weight = got.bytes / 1024;
+        println!("{rows:>9} rows, {in_flight} on their way: {end:?}, {weight} KiB delivered");
+        peaks.push(end.peak_kib);
+    }
+    let [small, large, many] = peaks[..] else {
+        unreachable!("three were measured");
+    };
+    assert!(
+        large < small + GROWTH_KIB / 2,
+        "{small} KiB for a tenth of the table, {large} KiB for all of it"
+    );
+    // A batch is there as rows that were read and as the body that is sent.
+    assert!(
+        many < large + 7 * 2 * 1024,
+        "{large} KiB with one batch on its way, {many} KiB with eight"
+    );
+}
+
+async fn with_table(rows: usize, bytes: usize) -> Postgres {
+    let postgres = Postgres::start().await;
+    postgres
+        .sql(&format!(
+            "CREATE TABLE orders (id int PRIMARY KEY, seq timestamptz NOT NULL, note text);
+             INSERT INTO orders SELECT i, '2026-01-01Z'::timestamptz + i / 3 * interval '1 s',
+                 repeat('n', {bytes}) FROM generate_series(1, {rows}) i;
+             CREATE INDEX ON orders (seq, id)"
+        ))
+        .await;
+    postgres
+}
+
+struct Drained {
+    got: Got,
+    end: Memory,
+}
+
+/// By one tick of a process of its own: every row once; in order, unless batches may overtake each other.
+async fn drain(postgres: &Postgres, rows: usize, batch: Value) -> Drained {
+    let in_flight = batch["max_inflight"].as_u64().unwrap_or(1);
+    let in_flight = usize::try_from(in_flight).unwrap();
+    let receiver = Counting::start(rows, in_flight).await;
+    let changes = json!({ "source": { "table": "public.orders" }, "batch": batch });
+    let world = World::with_orders(changes)
+        .await
+        .setting("ORDERS_DB", &postgres.url())
+        .setting("HOOK", &receiver.url)
+        .setting("AzureFunctionsJobHost__functionTimeout", "00:30:00");
+    let handler = world.serve().await;
+    receiver.watch(handler.pid);
+    let request = chunked("Orders", "the-drain", &timer_body(&json!(null)).to_string());
+    let answer = try_exchange(handler.port, request).await.unwrap();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let end = Memory::of(handler.pid);
+    let mut got = std::mem::take(&mut *receiver.got.lock().unwrap());
+    if in_flight > 1 {
+        got.ids.sort_unstable();
+    }
+    let every = i32::try_from(rows).unwrap();
+    assert!(
+        got.ids.iter().copied().eq(1..=every),
+        "{} rows came for {rows}, or not in their order",
+        got.ids.len()
+    );
+    Drained { got, end }
+}
+
 #[allow(clippy::disallowed_methods)] // a switch of the test, not a setting of the program
 fn rows() -> usize {
     std::env::var("DBTICK_DRAIN_ROWS").map_or(ROWS, |rows| rows.parse().unwrap())
 }
 
-/// A receiver that keeps the keys alone, and looks at the handler after each tenth of the rows.
+/// A receiver that keeps the keys alone, and looks at the handler after each tenth of the rows. It takes none of the
+/// first batches before as many are there as may be on their way.
 struct Counting {
     url: String,
     got: Arc<Mutex<Got>>,
@@ -111,7 +163,7 @@ struct Key {
 }
 
 impl Counting {
-    async fn start(rows: usize) -> Self {
+    async fn start(rows: usize, in_flight: usize) -> Self {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0));
         let listener = listener.await.unwrap();
         let url = format!(
@@ -120,9 +172,15 @@ impl Counting {
         );
         let got = Arc::new(Mutex::new(Got::default()));
         let handler = Arc::new(OnceLock::new());
+        let counter = Counter {
+            got: Arc::clone(&got),
+            handler: Arc::clone(&handler),
+            tenth: rows / 10,
+            first: Arc::new((AtomicUsize::new(in_flight), Barrier::new(in_flight))),
+        };
         let router = Router::new()
             .fallback(receive)
-            .with_state((Arc::clone(&got), Arc::clone(&handler), rows / 10))
+            .with_state(counter)
             .layer(DefaultBodyLimit::disable());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { url, got, handler }
@@ -133,47 +191,29 @@ impl Counting {
     }
 }
 
-type Counter = (Arc<Mutex<Got>>, Arc<OnceLock<Pid>>, usize);
+#[derive(Clone)]
+struct Counter {
+    got: Arc<Mutex<Got>>,
+    handler: Arc<OnceLock<Pid>>,
+    tenth: usize,
+    /// How many of the first are still to come, and where they wait for each other.
+    first: Arc<(AtomicUsize, Barrier)>,
+}
 
-async fn receive(State((got, handler, tenth)): State<Counter>, body: Bytes) {
+async fn receive(State(counter): State<Counter>, body: Bytes) {
+    let (left, barrier) = &*counter.first;
+    let is_first = |left: usize| left.checked_sub(1);
+    if left.fetch_update(Relaxed, Relaxed, is_first).is_ok() {
+        barrier.wait().await;
+    }
     let batch: Batch = serde_json::from_slice(&body).unwrap();
-    let mut got = got.lock().unwrap();
+    let mut got = counter.got.lock().unwrap();
     got.bytes += body.len() as u64;
     got.ids
         .extend(batch.events.iter().map(|event| event.key.id));
     let count = got.ids.len();
-    if count / tenth > got.samples.len() {
-        let memory = Memory::of(*handler.get().unwrap());
+    if count / counter.tenth > got.samples.len() {
+        let memory = Memory::of(*counter.handler.get().unwrap());
         got.samples.push((count, memory));
-    }
-}
-
-/// What a process holds, as the kernel counts it.
-#[derive(Debug, Clone, Copy)]
-struct Memory {
-    /// The most it ever held.
-    peak_kib: u64,
-    now_kib: u64,
-}
-
-impl Memory {
-    /// Of the peak or of what is held, whichever grew more; the kernel's counts may also fall.
-    fn growth_since(self, early: Self) -> u64 {
-        let peak = self.peak_kib.saturating_sub(early.peak_kib);
-        peak.max(self.now_kib.saturating_sub(early.now_kib))
-    }
-
-    fn of(process: Pid) -> Self {
-        let status = PathBuf::from(format!("/proc/{process}/status"));
-        let status = std::fs::read_to_string(status).unwrap();
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let value = line.unwrap().trim().strip_suffix(" kB").unwrap();
-            value.parse().unwrap()
-        };
-        Self {
-            peak_kib: field("VmHWM:"),
-            now_kib: field("VmRSS:"),
-        }
     }
 }

@@ -672,48 +672,55 @@ fn few(mut setup: Setup) -> Setup {
 }
 
 #[track_caller]
-fn holds(setup: &Setup) {
+fn holds(what: &str, setup: &Setup) {
     let states = explore(setup).unwrap_or_else(|broken| panic!("{broken}: {setup:?}"));
+    println!("{what}: {states} states");
     assert!(states > 1000, "{states} states prove nothing");
 }
 
 #[test]
 fn no_interleaving_with_a_sequence_loses_a_row() {
-    holds(&writers(Evidence::Sequence));
+    holds("a sequence", &writers(Evidence::Sequence));
 }
 
 #[test]
 fn no_interleaving_with_transactions_that_show_loses_a_row() {
     for page in [1, 2] {
-        holds(&Setup {
+        let setup = Setup {
             page,
             ..writers(Evidence::Writers)
-        });
+        };
+        holds(
+            &format!("transactions that show, {page} rows a page"),
+            &setup,
+        );
     }
 }
 
 #[test]
 fn no_interleaving_with_rows_that_hide_loses_a_row() {
-    holds(&rows());
+    holds("rows that hide", &rows());
 }
 
 #[test]
 fn no_interleaving_loses_a_row_when_rows_go_out_in_order() {
     for setup in [writers(Evidence::Sequence), rows()] {
-        holds(&Setup {
+        let setup = Setup {
             ordering: Ordering::Cursor,
             ..few(setup)
-        });
+        };
+        holds(&format!("in order, {:?}", setup.evidence), &setup);
     }
 }
 
 #[test]
 fn a_crash_at_any_step_loses_no_row() {
     for setup in [writers(Evidence::Writers), rows()] {
-        holds(&Setup {
+        let setup = Setup {
             crashes: 1,
             ..few(setup)
-        });
+        };
+        holds(&format!("with a crash, {:?}", setup.evidence), &setup);
     }
 }
 

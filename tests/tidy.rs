@@ -385,4 +385,20 @@ fn the_disclosure_stands_where_people_look() {
             assert!(words.contains(phrase), "{place} does not say {phrase:?}");
         }
     }
+    let readme = read("README.md");
+    let (_, promises) = readme.split_once("| not promised |").unwrap();
+    let (promises, _) = promises.split_once("\n\n").unwrap();
+    for phrase in [
+        "exactly once",
+        "intermediate states",
+        "order across pollers",
+        "hard deletes",
+        "*below* the checkpoint",
+        "enters a filter",
+    ] {
+        assert!(
+            promises.contains(phrase),
+            "what is not promised: {phrase:?}"
+        );
+    }
 }

@@ -73,13 +73,14 @@ impl Check {
                 continue;
             };
             for config in &function.pollers {
-                let interval = function.schedule.as_ref();
-                let interval = interval.and_then(|schedule| schedule.interval(now));
+                let schedule = function.schedule.as_ref();
+                let longest = schedule.and_then(|schedule| schedule.longest_interval(now));
+                let interval = schedule.and_then(|schedule| schedule.interval(now));
                 if let Some(retry) = function.retry {
                     let text = host_retry::sentence(retry, interval);
                     lines.push(line(&config.name, Grade::Warn, "retry", &text));
                 }
-                lines.extend(interval.map(|interval| visibility(&config.name, interval)));
+                lines.extend(longest.map(|longest| visibility(&config.name, longest)));
                 match parts.poller(&app, config) {
                     Ok(poller) => lines.extend(grade(&poller).await),
                     Err(error) => lines.push(line(&config.name, Grade::Fail, "state", &error)),
@@ -241,8 +242,8 @@ fn receivers(app: &App, poller: &PollerConfig) -> Vec<Line> {
 }
 
 /// A8: how long a row may take to arrive.
-fn visibility(poller: &str, interval: Duration) -> Line {
-    let interval = show_duration(interval);
+fn visibility(poller: &str, longest: Duration) -> Line {
+    let interval = show_duration(longest);
     let text = format!(
         "a row arrives within {interval} (the schedule) + query + a running tick + delivery"
     );

@@ -200,3 +200,31 @@ fn croner_alone_would_read_these_differently() {
     let next = either.find_next_occurrence(&at("2026-11-16T00:00:00Z"), false);
     assert_eq!(next.unwrap(), at("2026-11-20T00:00:00Z"));
 }
+
+/// Whenever it is asked: not the gap that happens to come next.
+#[test]
+fn the_longest_time_between_two_firings_counts() {
+    const HOUR: u64 = 3600;
+    for (schedule, seconds) in [
+        ("*/15 * * * * *", 15),
+        ("0 0 * * * *", HOUR),
+        ("0 0 9,17 * * *", 16 * HOUR),
+        ("0 0 9-17 * * 1-5", 64 * HOUR),
+        ("0 0 0 1 * *", 31 * 24 * HOUR),
+        ("00:00:30", 30),
+    ] {
+        let schedule = Schedule::parse(schedule).unwrap();
+        for now in [
+            "2026-11-16T08:00:00Z",
+            "2026-11-20T16:30:00Z",
+            "2027-01-31T23:00:00Z",
+        ] {
+            let longest = schedule.longest_interval(at(now));
+            assert_eq!(
+                longest,
+                Some(Duration::from_secs(seconds)),
+                "{schedule:?} at {now}"
+            );
+        }
+    }
+}

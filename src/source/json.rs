@@ -152,3 +152,6 @@ impl<'de> Visitor<'de> for Judge {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

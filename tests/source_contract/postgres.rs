@@ -14,8 +14,10 @@ mod property;
 mod values;
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use dbtick::config::{Connection, Rows, SourceConfig};
+use dbtick::model::page::PageWriter;
 use dbtick::model::position::{Position, Scalar};
 use serde_json::Value;
 use sqlx::postgres::PgConnection;
@@ -329,4 +331,45 @@ async fn a_database_in_sql_ascii_holds_any_bytes() {
         index.unwrap().text.contains("range of the index \"i\""),
         "{index:?}"
     );
+}
+
+/// A5. Each row takes the server a while, and fills its buffer, so that they come one by one.
+#[tokio::test]
+async fn a_page_that_fills_slowly_is_closed_after_its_wait_and_loses_no_row() {
+    const ROWS: i64 = 12;
+    let engine = Engine::postgres().await;
+    let mut fixture = engine
+        .fixture(&format!(
+            "CREATE TABLE t (id int PRIMARY KEY, note text);
+             INSERT INTO t SELECT i, repeat('n', 20000) FROM generate_series(1, {ROWS}) i"
+        ))
+        .await;
+    // Nothing is sorted, which would wait for the last row.
+    fixture
+        .run(
+            "DO $$ BEGIN
+                 EXECUTE format('ALTER DATABASE %I SET enable_sort = off', current_database());
+                 EXECUTE format('ALTER DATABASE %I SET enable_seqscan = off', current_database());
+             END $$",
+        )
+        .await;
+    let mut config = fixture.table("t", &["id"], &["id"]);
+    config.filter = Some("pg_sleep(0.2)::text = ''".to_owned());
+    let source = open(&config);
+    let wait = Duration::from_millis(700);
+    let writer = PageWriter::new("p", 100, MANY_BYTES);
+    let first = source.read(None, writer, wait).await.unwrap();
+    let count = i64::try_from(first.page.len()).unwrap();
+    assert!((1..ROWS).contains(&count), "{count} rows in {wait:?}");
+    assert!(!first.end, "more rows are behind it");
+    let last = first.page.last_position();
+    let rest = read(source.as_ref(), last, 100, MANY_BYTES).await.unwrap();
+    let ids = [&first, &rest].map(|read| {
+        read.page
+            .events()
+            .iter()
+            .map(|event| event.position.key()[0].clone())
+    });
+    let expected = (1..=ROWS).map(|id| Scalar::Integer(id.into()));
+    assert!(ids.into_iter().flatten().eq(expected));
 }

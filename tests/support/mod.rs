@@ -12,6 +12,7 @@ pub mod handler;
 pub mod http;
 pub mod identity;
 pub mod mariadb;
+pub mod memory;
 pub mod postgres;
 pub mod proxy;
 pub mod receiver;

@@ -111,3 +111,136 @@ fn a_row_larger_than_a_page_gets_a_page_of_its_own() {
     );
     assert!(writer.is_full());
 }
+
+/// Rows at these places, in order; what is at one place stays together.
+fn page_of(places: &[(i64, String)]) -> Page {
+    let mut writer = PageWriter::new("orders", 1000, 1 << 20);
+    for (at, (place, text)) in places.iter().enumerate() {
+        let scalar = || vec![Scalar::Integer((*place).into())];
+        let text = Value::from(format!("{at} {text}")).to_string();
+        writer.push(
+            Op::Upsert,
+            Position::new(scalar(), scalar()),
+            |out| out.extend_from_slice(b"0"),
+            |out| out.extend_from_slice(b"{}"),
+            |out| out.extend_from_slice(text.as_bytes()),
+        );
+    }
+    writer.finish()
+}
+
+fn sizes(page: &Page) -> Vec<usize> {
+    let events = page.events().iter();
+    events.map(|event| page.json(event).len()).collect()
+}
+
+proptest! {
+    /// A5.
+    #[test]
+    fn batches_of_a_page_are_all_of_it_in_order_as_large_as_they_may_be(
+        mut places in proptest::collection::vec((0_i64..12, "[a-z]{0,40}"), 1..25),
+        max_rows in 1_usize..8,
+        max_bytes in 1_usize..600,
+    ) {
+        places.sort();
+        let whole = page_of(&places);
+        let mut rest = whole.clone();
+        let mut batches = Vec::new();
+        while !rest.is_empty() {
+            batches.push(rest.take_batch(max_rows, max_bytes));
+            prop_assert!(batches.len() <= places.len());
+        }
+        let text = |page: &Page| -> Vec<Vec<u8>> {
+            page.events().iter().map(|event| page.json(event).to_vec()).collect()
+        };
+        prop_assert_eq!(batches.iter().flat_map(text).collect::<Vec<_>>(), text(&whole));
+        for (batch, next) in batches.iter().zip(batches.iter().skip(1).map(Some).chain([None])) {
+            let first = &batch.events()[0].position;
+            let last = batch.last_position().unwrap();
+            // What makes it larger than it may be can only be one place.
+            let without = batch.events().iter().take_while(|event| event.position != *last).count();
+            prop_assert!(without <= max_rows.saturating_sub(1));
+            prop_assert!(sizes(batch)[..without].iter().sum::<usize>() <= max_bytes);
+            let fits = batch.len() <= max_rows && sizes(batch).iter().sum::<usize>() <= max_bytes;
+            let begun = batch.events()[without..].len() > 1 || first == last;
+            prop_assert!(fits || begun, "{} rows of {:?} bytes", batch.len(), sizes(batch));
+            if let Some(next) = next {
+                prop_assert!(last < &next.events()[0].position, "one place was parted");
+                let one_more = sizes(batch).iter().sum::<usize>() + sizes(next)[0];
+                prop_assert!(batch.len() + 1 > max_rows || one_more > max_bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_has_as_many_rows_and_bytes_as_it_may_and_not_one_more() {
+    let rows: Vec<_> = (1..=6).map(|place| (place, String::new())).collect();
+    let row = sizes(&page_of(&rows))[0];
+    for (max_rows, max_bytes, expected) in [
+        (4, usize::MAX, 4),
+        (6, usize::MAX, 6),
+        (9, usize::MAX, 6),
+        (6, 3 * row, 3),
+        (6, 3 * row - 1, 2),
+        (6, 1, 1),
+    ] {
+        let mut page = page_of(&rows);
+        let batch = page.take_batch(max_rows, max_bytes);
+        assert_eq!((batch.len(), page.len()), (expected, 6 - expected));
+    }
+}
+
+#[test]
+fn a_row_and_its_tombstone_are_one_batch_even_if_it_is_full() {
+    let rows = [1, 2, 2, 2, 3].map(|place| (place, String::new()));
+    let mut page = page_of(&rows);
+    assert_eq!(page.take_batch(2, usize::MAX).len(), 4);
+    assert_eq!(page.take_batch(2, usize::MAX).len(), 1);
+    assert!(page.take_batch(2, usize::MAX).is_empty());
+}
+
+#[test]
+fn a_page_takes_another_behind_it_up_to_its_limits_and_not_beyond() {
+    let rows: Vec<_> = (1..=3).map(|place| (place, "x".to_owned())).collect();
+    let row = sizes(&page_of(&rows))[0];
+    let more: Vec<_> = (4..=5).map(|place| (place, "y".to_owned())).collect();
+    for (max_rows, max_bytes, joined) in [
+        (5, 5 * row, true),
+        (4, 5 * row, false),
+        (5, 5 * row - 1, false),
+    ] {
+        let (mut page, other) = (page_of(&rows), page_of(&more));
+        let expected: Vec<_> = [&page, &other]
+            .iter()
+            .flat_map(|page| page.events().iter().map(|event| page.json(event).to_vec()))
+            .collect();
+        match page.append(other, max_rows, max_bytes) {
+            Ok(()) => assert!(joined, "{max_rows} rows of {max_bytes} bytes"),
+            Err(other) => {
+                assert!(!joined, "{max_rows} rows of {max_bytes} bytes");
+                page.join(other);
+            }
+        }
+        let events = page.events().iter();
+        let found: Vec<_> = events.map(|event| page.json(event).to_vec()).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn what_is_cut_off_begins_with_the_first_that_does_not_pass() {
+    let rows = [1, 2, 3, 4].map(|place| (place, String::new()));
+    let mut page = page_of(&rows);
+    let three = page.events()[2].position.clone();
+    let last = page.events()[3].position.clone();
+    let cut = page.cut(|place| *place != three);
+    assert_eq!(cut, [three, last], "what is behind it goes with it");
+    assert_eq!(page.len(), 2);
+}
+
+#[test]
+fn what_is_at_the_first_place_stays_together() {
+    let page = page_of(&[1, 1, 2].map(|place| (place, String::new())));
+    assert_eq!(page.first().len(), 2);
+}

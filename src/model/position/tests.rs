@@ -66,6 +66,77 @@ proptest! {
     }
 }
 
+fn position(cursors: usize, keys: usize) -> impl Strategy<Value = Position> {
+    // Few values, so that ties are common; of one type in each column, as a table has them.
+    let column = || {
+        prop_oneof![
+            (-2_i128..3).prop_map(Scalar::Integer),
+            any::<i128>().prop_map(Scalar::Integer)
+        ]
+    };
+    let text = || "[aAé\"😀]{0,2}".prop_map(Scalar::Text);
+    let cursor = proptest::collection::vec(column(), cursors);
+    (cursor, proptest::collection::vec(text(), keys))
+        .prop_map(|(cursor, key)| Position::new(cursor, key))
+}
+
+proptest! {
+    /// A4: what the order of pages, of fences and of the checkpoint rests on.
+    #[test]
+    fn the_order_of_positions_is_total(
+        (a, b, c) in (1_usize..3, 1_usize..3)
+            .prop_flat_map(|(n, m)| (position(n, m), position(n, m), position(n, m))),
+    ) {
+        prop_assert_eq!(a.cmp(&b), b.cmp(&a).reverse());
+        prop_assert_eq!(a.cmp(&b).is_eq(), a == b, "equal means the same place");
+        prop_assert_eq!(a.partial_cmp(&b), Some(a.cmp(&b)));
+        if a <= b && b <= c {
+            prop_assert!(a <= c);
+        }
+    }
+
+    /// The order in which every database is asked for its rows: column after column, cursor before key.
+    #[test]
+    fn positions_come_in_the_order_of_their_columns(
+        mut places in (1_usize..3, 1_usize..3)
+            .prop_flat_map(|(n, m)| proptest::collection::vec(position(n, m), 2..12)),
+    ) {
+        places.sort();
+        for pair in places.windows(2) {
+            let columns = |at: usize| pair[at].cursor().iter().chain(pair[at].key()).collect::<Vec<_>>();
+            let (one, other) = (columns(0), columns(1));
+            let differs = one.iter().zip(&other).find(|(one, other)| one != other);
+            if let Some((one, other)) = differs {
+                prop_assert!(one < other, "{one} before {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_of_values_of_one_type_is_total((a, b, c) in (scalar(), scalar(), scalar())) {
+        prop_assert_eq!(a.cmp(&b), b.cmp(&a).reverse());
+        prop_assert_eq!(a.cmp(&b).is_eq(), a == b);
+        if a <= b && b <= c {
+            prop_assert!(a <= c);
+        }
+    }
+
+    #[test]
+    fn a_position_survives_json_in_its_place(a in position(2, 2), b in position(2, 2)) {
+        let again = |position: &Position| {
+            let back = |scalars: &[Scalar]| scalars
+                .iter()
+                .map(|scalar| {
+                    let json = scalar.to_json().to_string();
+                    Scalar::from_json(&serde_json::from_str(&json).unwrap(), scalar.scalar_type()).unwrap()
+                })
+                .collect();
+            Position::new(back(position.cursor()), back(position.key()))
+        };
+        prop_assert_eq!(again(&a).cmp(&again(&b)), a.cmp(&b));
+    }
+}
+
 #[test]
 fn integers_past_two_to_the_53_are_strings_in_json() {
     let limit = 1_i128 << 53;

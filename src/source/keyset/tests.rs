@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn keyset(columns: &[&str], order: &[usize], filter: Option<&str>) -> Keyset {
@@ -70,6 +72,40 @@ fn a_quote_in_a_name_is_doubled() {
         Dialect::Sqlite.quote(r#"a"; DROP TABLE t; --"#),
         r#""a""; DROP TABLE t; --""#
     );
+}
+
+/// As the server reads it: up to the first quote that is not doubled; the name, and what is behind it.
+fn read_back(quoted: &str, quote: char) -> Option<(String, &str)> {
+    let mut rest = quoted.strip_prefix(quote)?;
+    let mut name = String::new();
+    loop {
+        let (before, after) = rest.split_once(quote)?;
+        name.push_str(before);
+        match after.strip_prefix(quote) {
+            Some(more) => {
+                name.push(quote);
+                rest = more;
+            }
+            None => return Some((name, after)),
+        }
+    }
+}
+
+proptest! {
+    /// S11.
+    #[test]
+    fn any_name_is_read_back_as_it_is_and_nothing_of_it_is_behind_the_quotes(
+        name in prop_oneof![any::<String>(), "[\"`'\\\\\\[\\]; -]{0,12}"],
+    ) {
+        for (dialect, quote) in [
+            (Dialect::Sqlite, '"'),
+            (Dialect::Postgres, '"'),
+            (Dialect::MySql, '`'),
+        ] {
+            let quoted = dialect.quote(&name) + " FROM t";
+            prop_assert_eq!(read_back(&quoted, quote), Some((name.clone(), " FROM t")));
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use chrono::DateTime;
+use proptest::prelude::*;
 
 use super::*;
 use crate::clock::Timestamp;
@@ -420,4 +421,100 @@ fn a_place_without_types_takes_those_of_the_rows() {
     );
     pass(&mut sweep, [big + 1], true, Survey::default());
     assert_eq!(low(&sweep), Some(place(big)));
+}
+
+/// Rows on a page, rows in flight, and where the survey and the bound end: all among a few places.
+fn pages() -> impl Strategy<Value = (Vec<i64>, Survey, i64)> {
+    let numbers = |count| proptest::collection::btree_set(6_i64..20, count);
+    let up_to = proptest::option::of(5_i64..20);
+    (numbers(1..9), numbers(0..4), up_to, 5_i64..21).prop_map(|(rows, in_flight, up_to, bound)| {
+        let in_flight: Vec<_> = in_flight.difference(&rows).copied().collect();
+        (rows.into_iter().collect(), survey(&in_flight, up_to), bound)
+    })
+}
+
+proptest! {
+    /// Small batches of a large page prove what the page proves, and no part of it proves more.
+    #[test]
+    fn a_page_that_is_passed_in_parts_proves_what_the_whole_proves(
+        (rows, survey, bound) in pages(),
+        part in 1_usize..5,
+        fences in proptest::collection::vec((6_i64..20, any::<bool>()), 0..3),
+        delivered in proptest::collection::btree_set(6_i64..20, 0..4),
+        writers in any::<bool>(),
+        end in any::<bool>(),
+    ) {
+        let fences: Vec<_> = fences
+            .into_iter()
+            .map(|(up_to, gone)| fence(up_to, if gone { &["gone"] } else { &["a"] }))
+            .collect();
+        let sight = sight(bound, if writers { &["a"] } else { &[] });
+        let delivered = places(delivered);
+        let begun = Sweep::begin(Some(&place(5)), &fences, delivered, sight, Ordering::Visible);
+        let page = places(rows);
+        let seen = begun.see(&page, end, survey);
+        let mut whole = begun.clone();
+        whole.pass(&seen);
+        let whole = whole.known();
+        let mut parts = begun;
+        let mut passed = 0;
+        while passed + part < page.len() {
+            let some: Vec<_> = page[passed..passed + part].iter().collect();
+            let one = parts.see_part(&seen, &some);
+            prop_assert!(!one.end, "more comes behind it");
+            parts.pass(&one);
+            passed += part;
+            prop_assert!(parts.known().low <= whole.low);
+            prop_assert!(parts.known().low.as_ref() <= Some(&page[passed - 1]));
+        }
+        parts.pass(&seen);
+        prop_assert_eq!(parts.known(), whole);
+    }
+}
+
+/// Rows in flight behind a part do not hold up what is before them; those inside of it do.
+#[test]
+fn a_part_of_a_page_is_held_up_by_the_rows_in_flight_within_it_alone() {
+    let begin = || visible(5, &[], sight(50, &[]));
+    let page = places([6, 7, 9, 10]);
+    let seen = begin().see(&page, true, survey(&[8], Some(9)));
+    let mut parts = begin();
+    let part = parts.see_part(&seen, &[&page[0], &page[1]]);
+    assert_eq!((part.first, part.last), (Some(place(6)), Some(place(7))));
+    let part = parts.see_part(&seen, &[&page[0], &page[1]]);
+    parts.pass(&part);
+    assert_eq!(low(&parts), Some(place(7)));
+    let next = parts.see_part(&seen, &[&page[2]]);
+    parts.pass(&next);
+    assert_eq!(low(&parts), Some(place(7)), "8 may still come");
+    let witnesses = |sweep: &Sweep| sweep.known().fences.last().unwrap().witnesses.clone();
+    assert_eq!(witnesses(&parts), [Witness::row(&place(8))].into());
+    parts.pass(&seen);
+    let known = parts.known();
+    assert_eq!(
+        known.fences.last().unwrap().up_to,
+        place(9),
+        "as far as was surveyed"
+    );
+    assert_eq!(parts.see_part(&seen, &[]).last, None);
+}
+
+/// While batches are on their way, it is not known yet whether they will have moved the checkpoint.
+#[test]
+fn a_sweep_may_be_exhausted_when_the_next_rows_are_beyond_its_bound_and_nobody_is_in_the_way() {
+    for (fences, writers, next, expected) in [
+        (vec![], &[][..], 9, true),
+        (vec![], &[], 8, false),
+        (vec![], &["a"], 9, false),
+        (vec![fence(7, &["a"])], &["a"], 9, false),
+    ] {
+        let sweep = visible(5, &fences, sight(9, writers));
+        let seen = sweep.see(&places([next]), false, Survey::default());
+        assert_eq!(sweep.may_be_exhausted(&seen), expected, "{fences:?} {next}");
+        assert!(!sweep.is_exhausted(&seen), "nothing was passed yet");
+    }
+    let mut moved = visible(5, &[], sight(9, &[]));
+    pass(&mut moved, 6..=8, false, Survey::default());
+    let next = moved.see(&places([9]), false, Survey::default());
+    assert!(moved.is_exhausted(&next));
 }
