@@ -36,9 +36,10 @@ pub(crate) async fn measure(parts: &Parts, most: usize) -> Vec<Growth> {
             .windows(2)
             .map(|two| two[1] - two[0])
             .collect();
-        let window = |at: usize| {
-            let from = at.min(gaps.len().saturating_sub(WINDOW));
-            gaps[from..].iter().take(WINDOW).copied().collect()
+        let window = |at: usize| match gaps.len().checked_sub(WINDOW) {
+            Some(last) => gaps[at.min(last)..][..WINDOW].to_vec(),
+            // Too few to tell places apart.
+            None => Vec::new(),
         };
         let places = [window(1), window(gaps.len() / 2), window(gaps.len())];
         found.push(Growth { cost, places });
@@ -94,10 +95,10 @@ pub(crate) fn table(growth: &[Growth]) -> String {
     );
     for line in growth {
         let cost = [line.cost];
-        let [beginning, middle, end] = line
-            .places
-            .each_ref()
-            .map(|times| number(Samples::milliseconds(times).median()));
+        let [beginning, middle, end] = line.places.each_ref().map(|times| match times.is_empty() {
+            true => "–".to_owned(),
+            false => number(Samples::milliseconds(times).median()),
+        });
         writeln!(
             text,
             "| {} | {} | {} | {} | {beginning} | {middle} | {end} |",
