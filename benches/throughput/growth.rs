@@ -81,7 +81,8 @@ fn within_noise(what: &str, ours: &Samples, other: &Samples) -> Target {
         other: other.show(),
         ratio: format!("{ratio:.2}"),
         target: format!("≤ {NOISE}"),
-        reached: Some(ratio <= NOISE),
+        // Better than equal cannot be: then the machine was too busy to tell.
+        reached: (ratio >= 1.0 / NOISE).then_some(ratio <= NOISE),
     }
 }
 

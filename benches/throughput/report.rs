@@ -161,7 +161,7 @@ pub(crate) fn targets(lines: &[Target]) -> String {
         let reached = match line.reached {
             Some(true) => "yes",
             Some(false) => "**no**",
-            None => "not measured",
+            None => "not decided",
         };
         let Target {
             what,
