@@ -37,13 +37,18 @@ fn json_that_is_not_what_it_says_is_noticed() {
             "poller": { "source": source, "deliver": deliver }
         })
     };
-    let source = json!({ "connection": "ORDERS_DB", "table": "orders", "cursor": "version", "key": "id" });
+    let source =
+        json!({ "connection": "ORDERS_DB", "table": "orders", "cursor": "version", "key": "id" });
     let hook = json!([{ "webhook": { "url": "%ORDERS_HOOK%" } }]);
-    let misspelt = json!({ "connection": "ORDERS_DB", "tabel": "orders", "cursor": "version", "key": "id" });
+    let misspelt =
+        json!({ "connection": "ORDERS_DB", "tabel": "orders", "cursor": "version", "key": "id" });
     for (value, is_good) in [
         (poller(source.clone(), hook.clone()), true),
         (poller(misspelt, hook), false),
-        (poller(source, json!([{ "webhook": { "url": "ftp://nowhere" } }])), false),
+        (
+            poller(source, json!([{ "webhook": { "url": "ftp://nowhere" } }])),
+            false,
+        ),
         (json!({ "batch_id": "batch_1", "events": [] }), false),
         (json!({ "nobody": "knows" }), false),
         (json!({ "version": 1, "poller_name": "orders" }), false),
@@ -57,7 +62,12 @@ fn json_that_is_not_what_it_says_is_noticed() {
             marks: Vec::new(),
             text: value.to_string(),
         };
-        assert_eq!(judge(&block).is_ok(), is_good, "{value}: {:?}", judge(&block));
+        assert_eq!(
+            judge(&block).is_ok(),
+            is_good,
+            "{value}: {:?}",
+            judge(&block)
+        );
     }
 }
 
@@ -95,8 +105,14 @@ fn judge(block: &Block) -> Result<&'static str, String> {
         return log_line(event, &value).map(|()| "log line");
     }
     if has("Values") {
-        let all_text = value["Values"].as_object().is_some_and(|all| all.values().all(Value::is_string));
-        return if all_text { Ok("settings") } else { Err("app settings are text".to_owned()) };
+        let all_text = value["Values"]
+            .as_object()
+            .is_some_and(|all| all.values().all(Value::is_string));
+        return if all_text {
+            Ok("settings")
+        } else {
+            Err("app settings are text".to_owned())
+        };
     }
     if has("customHandler") || has("extensionBundle") {
         return Ok("host.json");
@@ -120,7 +136,10 @@ fn function(value: &Value) -> Result<(), String> {
     write("host.json", &read("host.json"));
     write("function/function.json", &value.to_string());
     if value.get("relay").is_none() {
-        write("relay/function.json", &read("function-templates/relay/function.json"));
+        write(
+            "relay/function.json",
+            &read("function-templates/relay/function.json"),
+        );
     }
     let text = value.to_string();
     let named = text.split('%').skip(1).step_by(2).map(str::to_owned);
@@ -137,11 +156,18 @@ fn function(value: &Value) -> Result<(), String> {
     connections(value, &mut settings);
     let storage = "AccountName=shop;AccountKey=c2VjcmV0;EndpointSuffix=core.windows.net";
     settings.insert("AzureWebJobsStorage".to_owned(), storage.to_owned());
-    settings.insert("DBTICK_STATE_DIR".to_owned(), state.path().display().to_string());
+    settings.insert(
+        "DBTICK_STATE_DIR".to_owned(),
+        state.path().display().to_string(),
+    );
     let settings: Settings = settings.into_iter().collect();
     let loaded = App::load(app.path(), &settings);
     let faults: Vec<String> = loaded.faults().map(ToString::to_string).collect();
-    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(faults.join("; "))
+    }
 }
 
 /// Of a database where it is that of a source, of a storage account elsewhere.
@@ -150,11 +176,18 @@ fn connections(value: &Value, settings: &mut BTreeMap<String, String>) {
         Value::Object(members) => {
             let reads = members.contains_key("cursor") || members.contains_key("payload");
             if let (true, Some(name)) = (reads, members.get("connection").and_then(Value::as_str)) {
-                settings.insert(name.to_owned(), "postgres://reader@localhost/shop".to_owned());
+                settings.insert(
+                    name.to_owned(),
+                    "postgres://reader@localhost/shop".to_owned(),
+                );
             }
-            members.values().for_each(|member| connections(member, settings));
+            members
+                .values()
+                .for_each(|member| connections(member, settings));
         }
-        Value::Array(members) => members.iter().for_each(|member| connections(member, settings)),
+        Value::Array(members) => members
+            .iter()
+            .for_each(|member| connections(member, settings)),
         _ => {}
     }
 }
@@ -167,7 +200,9 @@ fn by_schema(value: &Value, name: &str) -> Result<(), String> {
 
 /// The native events inside are those of a batch.
 fn cloud_events(value: &Value) -> Result<(), String> {
-    let events = value.as_array().ok_or("a batch of CloudEvents is an array")?;
+    let events = value
+        .as_array()
+        .ok_or("a batch of CloudEvents is an array")?;
     for event in events {
         for name in ["specversion", "id", "source", "type"] {
             event[name].as_str().ok_or(format!("{name} is missing"))?;
@@ -185,7 +220,9 @@ fn debezium(value: &Value) -> Result<(), String> {
     for event in value["events"].as_array().into_iter().flatten() {
         let payload = event["payload"].as_object().ok_or("payload is missing")?;
         let names: Vec<_> = payload.keys().map(String::as_str).collect();
-        if names != ["before", "after", "op", "source"] && names != ["after", "before", "op", "source"] {
+        if names != ["before", "after", "op", "source"]
+            && names != ["after", "before", "op", "source"]
+        {
             return Err(format!("{names:?}"));
         }
     }
@@ -205,7 +242,12 @@ fn answer(value: &Value) -> Result<(), String> {
 
 /// Its name stands in the sources, its outcome in the page of operations.
 fn log_line(event: &str, value: &Value) -> Result<(), String> {
-    let known = ["dbtick.tick", "dbtick.refused", "dbtick.schema", "dbtick.resolved"];
+    let known = [
+        "dbtick.tick",
+        "dbtick.refused",
+        "dbtick.schema",
+        "dbtick.resolved",
+    ];
     if !known.contains(&event) {
         return Err(format!("{event} is no line of the log"));
     }

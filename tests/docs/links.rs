@@ -36,11 +36,23 @@ fn every_link_leads_to_a_file_and_a_heading() {
 
 #[test]
 fn a_link_to_nowhere_is_noticed() {
-    for target in ["nowhere.md", "faq.md#nowhere", "#nowhere", "../../etc/passwd"] {
-        assert!(problem(Path::new("docs/README.md"), target).is_some(), "{target}");
+    for target in [
+        "nowhere.md",
+        "faq.md#nowhere",
+        "#nowhere",
+        "../../etc/passwd",
+    ] {
+        assert!(
+            problem(Path::new("docs/README.md"), target).is_some(),
+            "{target}"
+        );
     }
     for target in ["faq.md", "../README.md", "operations.md#stuck-work"] {
-        assert_eq!(problem(Path::new("docs/README.md"), target), None, "{target}");
+        assert_eq!(
+            problem(Path::new("docs/README.md"), target),
+            None,
+            "{target}"
+        );
     }
 }
 
@@ -83,9 +95,18 @@ fn resolved(path: &Path) -> Option<PathBuf> {
 
 /// Of `[text](target)` and `src="target"`.
 fn targets(text: &str) -> Vec<String> {
-    let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-    let sources = text.split("src=\"").skip(1).filter_map(|rest| rest.split_once('"'));
-    let sets = text.split("srcset=\"").skip(1).filter_map(|rest| rest.split_once('"'));
+    let links = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'));
+    let sources = text
+        .split("src=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('"'));
+    let sets = text
+        .split("srcset=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('"'));
     links
         .chain(sources)
         .chain(sets)

@@ -8,7 +8,16 @@ use clap::error::ErrorKind;
 use super::pages::{Block, all_blocks, is_documentation, pages, prose};
 
 /// What is not installed where these tests run.
-const ELSEWHERE: [&str; 8] = ["az", "azd", "func", "docker", "kubectl", "helm", "gh", "kafka-consumer-groups"];
+const ELSEWHERE: [&str; 8] = [
+    "az",
+    "azd",
+    "func",
+    "docker",
+    "kubectl",
+    "helm",
+    "gh",
+    "kafka-consumer-groups",
+];
 
 fn shell_blocks() -> Vec<Block> {
     let is_shell = |block: &Block| ["sh", "bash", "shell"].contains(&&*block.language);
@@ -24,10 +33,19 @@ fn every_shell_block_is_shell() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        shell.stdin.take().unwrap().write_all(block.text.as_bytes()).unwrap();
+        shell
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(block.text.as_bytes())
+            .unwrap();
         let output = shell.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.is_empty(), "{}: {said}", block.place());
+        assert!(
+            output.status.success() && said.is_empty(),
+            "{}: {said}",
+            block.place()
+        );
     }
 }
 
@@ -39,7 +57,12 @@ fn what_cannot_be_run_here_is_marked() {
         let foreign = words.iter().find(|words| ELSEWHERE.contains(&&*words[0]));
         elsewhere += usize::from(foreign.is_some());
         if is_documentation(&block.page) {
-            assert_eq!(block.is("elsewhere"), foreign.is_some(), "{}: {foreign:?}", block.place());
+            assert_eq!(
+                block.is("elsewhere"),
+                foreign.is_some(),
+                "{}: {foreign:?}",
+                block.place()
+            );
         }
     }
     println!("{elsewhere} shell blocks need what is not here");
@@ -55,7 +78,10 @@ fn every_command_in_the_docs_exists() {
         };
         checked += 1;
         if let Err(error) = dbtick::cli::understand(arguments.iter().map(String::as_str)) {
-            let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let is_help = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            );
             let is_short = in_text
                 && matches!(
                     error.kind(),
@@ -75,7 +101,10 @@ fn every_command_in_the_docs_exists() {
         }
     }
     for block in all_blocks() {
-        let typed = block.text.lines().filter_map(|line| line.strip_prefix("$ "));
+        let typed = block
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix("$ "));
         for words in typed.flat_map(commands) {
             judge(&block.place(), &words, false);
         }
@@ -95,14 +124,22 @@ fn every_command_in_the_docs_exists() {
 
 #[test]
 fn a_command_that_does_not_exist_is_noticed() {
-    for line in ["dbtick chek shop", "dbtick check --nope", "cargo run -- demo --for-ever", "X=1 dbtick tick"] {
+    for line in [
+        "dbtick chek shop",
+        "dbtick check --nope",
+        "cargo run -- demo --for-ever",
+        "X=1 dbtick tick",
+    ] {
         let words = commands(line);
         let arguments = arguments(&words[0]).unwrap();
         let understood = dbtick::cli::understand(arguments.iter().map(String::as_str));
         assert!(understood.is_err(), "{line}");
     }
     let text = "cat > x <<'END'\ndbtick nonsense\nEND\nls | dbtick check shop \\\n  --json # dbtick nonsense\n";
-    let ours: Vec<_> = commands(text).iter().filter_map(|words| arguments(words)).collect();
+    let ours: Vec<_> = commands(text)
+        .iter()
+        .filter_map(|words| arguments(words))
+        .collect();
     assert_eq!(ours, [["check", "shop", "--json"]]);
 }
 
@@ -143,13 +180,22 @@ pub fn commands(script: &str) -> Vec<Vec<String>> {
     }
     let is_set = |word: &String| {
         let name = word.split_once('=').map(|(name, _)| name);
-        name.is_some_and(|name| name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'))
+        name.is_some_and(|name| {
+            name.chars()
+                .all(|it| it.is_ascii_alphanumeric() || it == '_')
+        })
     };
     for command in &mut found {
-        while command.first().is_some_and(|word| is_set(word) || word == "sudo") {
+        while command
+            .first()
+            .is_some_and(|word| is_set(word) || word == "sudo")
+        {
             command.remove(0);
         }
-        if let Some(at) = command.iter().position(|word| word.starts_with(['>', '<']) || word.starts_with("2>")) {
+        if let Some(at) = command
+            .iter()
+            .position(|word| word.starts_with(['>', '<']) || word.starts_with("2>"))
+        {
             command.truncate(at);
         }
     }

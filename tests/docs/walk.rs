@@ -38,7 +38,11 @@ async fn a_newcomer_who_types_the_page_gets_what_it_says() {
             read += 1;
             desk.expect(terminal, block).await;
         } else {
-            assert!(block.is("build"), "{} is neither typed nor read", block.place());
+            assert!(
+                block.is("build"),
+                "{} is neither typed nor read",
+                block.place()
+            );
         }
     }
     assert!(typed >= 12 && read >= 10, "{typed} {read}");
@@ -112,7 +116,10 @@ impl Desk {
             ("8080", hook.to_string()),
             ("7071", http.to_string()),
             ("queues on port 10001", format!("queues on port {queue}")),
-            ("messages.py stock-events", format!("messages.py stock-events {queue}")),
+            (
+                "messages.py stock-events",
+                format!("messages.py stock-events {queue}"),
+            ),
             ("UseDevelopmentStorage=true", storage),
         ];
         let programs = Path::new(BINARY).parent().unwrap().display();
@@ -160,11 +167,21 @@ impl Desk {
     async fn type_in(&mut self, block: &Block) {
         let output = self.shell(&self.text(block)).stdin(Stdio::null()).output();
         let output = tokio::time::timeout(PATIENCE, output).await;
-        let output = output.unwrap_or_else(|_| panic!("{} does not end", block.place())).unwrap();
+        let output = output
+            .unwrap_or_else(|_| panic!("{} does not end", block.place()))
+            .unwrap();
         let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
         let expected = block.mark("exit").unwrap_or("0").parse().ok();
-        assert_eq!(output.status.code(), expected, "{}: {said:?}", block.place());
-        self.said_in_a = said.iter().flat_map(|text| text.lines().map(str::to_owned)).collect();
+        assert_eq!(
+            output.status.code(),
+            expected,
+            "{}: {said:?}",
+            block.place()
+        );
+        self.said_in_a = said
+            .iter()
+            .flat_map(|text| text.lines().map(str::to_owned))
+            .collect();
     }
 
     /// In a terminal of its own. A shell stands between, that ends it when this process is gone.
@@ -190,13 +207,21 @@ impl Desk {
 
     /// Ctrl-C.
     async fn end(&mut self, terminal: &str) {
-        let Some(at) = self.running.iter().position(|running| running.name == terminal) else {
+        let Some(at) = self
+            .running
+            .iter()
+            .position(|running| running.name == terminal)
+        else {
             return;
         };
         let mut ended = self.running.remove(at);
         drop(ended.child.stdin.take());
         let end = tokio::time::timeout(PATIENCE, ended.child.wait()).await;
-        assert!(end.is_ok(), "terminal {terminal} does not end: {}", ended.said.text());
+        assert!(
+            end.is_ok(),
+            "terminal {terminal} does not end: {}",
+            ended.said.text()
+        );
     }
 
     /// Each line of the block, in this order, with others between them.
@@ -206,11 +231,19 @@ impl Desk {
             let mut said = self.said_in_a.iter();
             for line in text.lines() {
                 let found = said.any(|said| matches(line, said));
-                assert!(found, "{}: {line:?} in {:#?}", block.place(), self.said_in_a);
+                assert!(
+                    found,
+                    "{}: {line:?} in {:#?}",
+                    block.place(),
+                    self.said_in_a
+                );
             }
             return;
         }
-        let running = self.running.iter_mut().find(|running| running.name == terminal);
+        let running = self
+            .running
+            .iter_mut()
+            .find(|running| running.name == terminal);
         let running = running.unwrap_or_else(|| panic!("{}: nothing runs there", block.place()));
         for line in text.lines() {
             let (said, mut seen) = (running.said.clone(), running.seen);
@@ -230,7 +263,13 @@ impl Desk {
                 }
             };
             let found = tokio::time::timeout(PATIENCE, search).await;
-            assert_eq!(found, Ok(true), "{}: {line:?} in {}", block.place(), running.said.text());
+            assert_eq!(
+                found,
+                Ok(true),
+                "{}: {line:?} in {}",
+                block.place(),
+                running.said.text()
+            );
             running.seen = seen;
         }
     }
