@@ -326,6 +326,7 @@ async fn a_tick_that_has_had_a_turn_and_gets_no_other_has_not_failed() {
         std::future::pending::<()>().await;
     };
     let (status, body) = tokio::select! {
+        biased;
         answer = polled(&handler, &pollers, 1) => answer,
         () = for_ever => unreachable!("it never ends"),
     };
