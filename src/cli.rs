@@ -1,6 +1,7 @@
 //! argv → command → exit code.
 
 mod adopt;
+mod app_files;
 mod backfill;
 mod check;
 mod clone;
@@ -10,6 +11,7 @@ mod history;
 mod init;
 mod local_app;
 mod manual;
+mod new;
 mod orphans;
 mod output;
 mod pause;
@@ -60,6 +62,7 @@ enum Command {
     Dev(dev::Dev),
     /// See it work on embedded parts: SQLite, file state, a built-in receiver
     Demo(demo::Demo),
+    New(new::New),
     /// Look at a table and write the function.json that polls it
     Init(init::Init),
     /// Parse, connect and grade every poller of an app
@@ -115,6 +118,7 @@ pub fn main() -> ExitCode {
             Command::Serve(serve) => serve.run(&settings).await,
             Command::Dev(dev) => dev.run().await,
             Command::Demo(demo) => demo.run().await,
+            Command::New(new) => new.run().await,
             Command::Init(init) => init.run().await,
             Command::Check(check) => check.run().await,
             Command::Status(status) => status.run().await,
@@ -145,6 +149,11 @@ pub fn main() -> ExitCode {
     }
     runtime.shutdown_timeout(LAST_WRITES);
     code
+}
+
+/// Whether these are arguments of ours, for the test of the docs; nothing is run.
+pub fn understand<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<(), clap::Error> {
+    Cli::try_parse_from(std::iter::once("dbtick").chain(arguments)).map(drop)
 }
 
 /// For output that may be piped into `head`: a reader that has seen enough is no error.

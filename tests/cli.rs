@@ -66,6 +66,8 @@ fn help_says_what_dbtick_is_and_what_it_is_not() {
         "serve",
         "dev",
         "demo",
+        "new",
+        "init",
         "check",
         "peek",
         "trace",

@@ -278,48 +278,15 @@ fn every_finding_is_explained() {
 }
 
 #[test]
-fn every_json_block_in_the_docs_is_what_it_says() {
-    let schema = |name: &str| {
-        let schema: Value = serde_json::from_str(&read(format!("schema/{name}"))).unwrap();
-        jsonschema::validator_for(&schema).unwrap()
-    };
-    let (poller, batch) = (schema("poller.schema.json"), schema("batch.schema.json"));
-    let message = schema("queue-message.schema.json");
-    let (mut pollers, mut batches, mut messages) = (0, 0, 0);
-    for path in files("docs", "md")
-        .into_iter()
-        .chain([root().join("README.md")])
-    {
-        let text = std::fs::read_to_string(&path).unwrap();
-        for block in text.split("```json\n").skip(1) {
-            let block = block.split("```").next().unwrap();
-            let value: Value = serde_json::from_str(block)
-                .unwrap_or_else(|error| panic!("{}: {error}\n{block}", path.display()));
-            if value.get("poller").is_some_and(Value::is_object) {
-                pollers += 1;
-                assert!(poller.is_valid(&value), "{}: {block}", path.display());
-            }
-            // Another envelope has its own shape.
-            let native = value.pointer("/events/0/payload").is_none();
-            if value.get("event").is_some_and(Value::is_object) {
-                messages += 1;
-                assert!(message.is_valid(&value), "{}: {block}", path.display());
-            } else if value.get("batch_id").is_some() && native {
-                batches += 1;
-                assert!(batch.is_valid(&value), "{}: {block}", path.display());
-            }
-        }
-    }
-    assert!(pollers > 0 && batches > 0 && messages > 0);
-}
-
-#[test]
 fn every_template_is_a_poller_without_faults() {
     let app = tempfile::tempdir().unwrap();
     let state = tempfile::tempdir().unwrap();
     std::fs::copy(root().join("host.json"), app.path().join("host.json")).unwrap();
     for entry in std::fs::read_dir(root().join("function-templates")).unwrap() {
         let template = entry.unwrap().path();
+        if !template.join("function.json").exists() {
+            continue;
+        }
         let target = app.path().join(template.file_name().unwrap());
         std::fs::create_dir(&target).unwrap();
         let text = std::fs::read_to_string(template.join("function.json")).unwrap();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::Value;
 
+use super::app_files::{HOST_JSON, is_function_name, write_whole};
 use super::{complain, fail, local_app, say};
 use crate::azure::Azure;
 use crate::clock::SystemClock;
@@ -227,19 +228,8 @@ fn host_json(app: &Path) -> std::io::Result<()> {
     if file.exists() {
         return Ok(());
     }
-    write_whole(&file, include_str!("../../host.json"))?;
+    write_whole(&file, HOST_JSON)?;
     complain(&format!("wrote {}\n", file.display()));
-    Ok(())
-}
-
-/// Never half a file, not even for a host that watches the directory.
-fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
-    let directory = file.parent().unwrap_or(Path::new("."));
-    let mut whole = tempfile::NamedTempFile::new_in(directory)?;
-    std::io::Write::write_all(&mut whole, text.as_bytes())?;
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    whole.as_file().set_permissions(permissions)?;
-    whole.persist(file)?;
     Ok(())
 }
 
@@ -278,13 +268,4 @@ fn holds_secret(url: &str) -> bool {
         && reqwest::Url::parse(url).is_ok_and(|url| {
             !url.username().is_empty() || url.password().is_some() || url.query().is_some()
         })
-}
-
-/// The rule of the Functions host.
-fn is_function_name(name: &str) -> bool {
-    name.len() <= 127
-        && name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_')
 }

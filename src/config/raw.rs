@@ -89,7 +89,8 @@ pub(super) struct Poller {
     pub(super) ledger: Option<Ledger>,
     pub(super) lease: Option<Lease>,
     pub(super) state: Option<State>,
-    /// Who is told when stuck work is resolved by hand: one JSON object for each, not a batch.
+    /// Who is told when stuck work is resolved by hand: one JSON object for each, not a batch. The keys are
+    /// those of `deliver[].webhook`.
     pub(super) warnings: Option<Webhook>,
 }
 
@@ -143,7 +144,7 @@ pub(super) struct Source {
     /// In which writers write a cursor without zone, such as `Europe/Berlin` or `+02:00`; UTC unless told.
     #[schemars(length(min = 1))]
     pub(super) time_zone: Option<String>,
-    /// How much a replica may lack when it takes over, such as `60s`, which is what it is unless told.
+    /// How much a replica may lack when it takes over; 60s unless told.
     pub(super) recovery_point: Option<String>,
 }
 
@@ -256,12 +257,12 @@ pub(super) enum Nulls {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct Batch {
-    /// 1000 unless told.
+    /// How many rows a batch has at the most; 1000 unless told.
     #[schemars(range(min = 1, max = 100_000))]
     pub(super) max_rows: Option<u32>,
-    /// Such as `64KiB` or `1MiB`, from 1KiB to 64MiB; 1MiB unless told.
+    /// How large its events may be, from 1KiB to 64MiB; 1MiB unless told. A larger row goes alone.
     pub(super) max_bytes: Option<String>,
-    /// Such as `500ms` or `5s`; 5s unless told.
+    /// A batch that fills slowly is closed after this; 5s unless told.
     pub(super) max_wait: Option<String>,
     /// How many batches are on their way at once; 1 unless told. With more, only the rows of one key
     /// arrive in order, and a crash repeats more of them.
@@ -289,6 +290,7 @@ pub(super) enum CommitWord {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct Quorum {
+    /// That of so many receivers, whichever they are.
     #[schemars(range(min = 1, max = 100))]
     pub(super) quorum: u32,
 }
@@ -300,7 +302,7 @@ pub(super) struct Poison {
     /// Failed ticks in a row at the same row before it is looked for; 5 unless told.
     #[schemars(range(min = 1, max = 1000))]
     pub(super) attempts: Option<u32>,
-    /// `quarantine` unless told.
+    /// What becomes of such a row; `quarantine` unless told.
     pub(super) then: Option<Poisoned>,
     /// Of a thousand rows, so many may be set aside; more are taken for the receiver's fault, and
     /// the poller stays where it is. 10 unless told.
@@ -323,7 +325,8 @@ pub(super) enum Poisoned {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct Sink {
-    /// Unique in the poller; its kind unless told, with an index where there are several.
+    /// Unique in the poller; its kind, with an index where there are several, unless told. Another name is
+    /// another receiver.
     pub(super) name: Option<String>,
     /// Whether the checkpoint waits for it; true unless told.
     pub(super) required: Option<bool>,
@@ -347,7 +350,7 @@ pub(super) struct Webhook {
     /// Tries inside one tick, the first included; 3 unless told.
     #[schemars(range(min = 1, max = 10))]
     pub(super) attempts: Option<u32>,
-    /// Allow plain http to another machine: rows and tokens travel readable.
+    /// Allow plain http to another machine, where rows travel readable; false unless told.
     pub(super) allow_http: Option<bool>,
     /// `%NAME%` of the app setting with the key that signs after Standard Webhooks: `whsec_…`.
     #[schemars(length(min = 1))]
@@ -366,10 +369,10 @@ pub(super) struct Webhook {
     /// `%NAME%` of an app setting with the text.
     #[schemars(length(min = 1))]
     pub(super) ca: Option<String>,
-    /// Refuse private addresses too, written out or behind a name; link-local and metadata addresses
-    /// are always refused.
+    /// Refuse private addresses too, written out or behind a name; false unless told. Link-local and
+    /// metadata addresses are always refused.
     pub(super) deny_private: Option<bool>,
-    /// Compress bodies; the receiver must know `Content-Encoding: gzip`.
+    /// Compress bodies, for a receiver that knows `Content-Encoding: gzip`; false unless told.
     pub(super) gzip: Option<bool>,
     /// What a body looks like; `native` unless told.
     pub(super) envelope: Option<Envelope>,
@@ -402,19 +405,19 @@ pub(super) struct Entra {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct Lease {
-    /// 24s unless told.
+    /// A lease that was not renewed for so long, and for `margin`, is free; 24s unless told.
     pub(super) ttl: Option<String>,
-    /// Less than half of `ttl`; 7s unless told.
+    /// How often it is renewed, less than half of `ttl`; 7s unless told.
     pub(super) heartbeat: Option<String>,
     /// Less than `ttl` minus `heartbeat`; 5s unless told.
     pub(super) margin: Option<String>,
 }
 
-/// Where the checkpoint lives: in the storage account of the app unless told.
+/// Where the checkpoint lives; in the storage account of the app unless told.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct State {
-    /// `blob` unless told.
+    /// What it is kept in; `blob` unless told.
     pub(super) kind: Option<StateKind>,
     /// blob: the name of the app setting of the storage account; AzureWebJobsStorage unless told.
     /// sql: the name of the app setting of the database.

@@ -62,6 +62,13 @@ impl Lines {
         self.all().join("\n")
     }
 
+    /// Whether there is more to come than there was at the time of this call; waits for it.
+    pub fn changed(&self) -> impl Future<Output = bool> + use<> {
+        let mut changed = self.changed.clone();
+        changed.mark_unchanged();
+        async move { changed.changed().await.is_ok() }
+    }
+
     /// The first line that holds all parts.
     #[track_caller]
     pub fn line(&self, parts: &[&str]) -> impl Future<Output = String> + use<> {

@@ -187,16 +187,3 @@ fn no_secret_is_compared_byte_by_byte() {
         assert!(read(path).contains(compares), "{path}");
     }
 }
-
-/// S18: the script that packs looks before it does.
-#[test]
-fn a_package_that_asks_for_a_loader_is_not_made() {
-    let script = read("deploy/package.sh");
-    let (before, after) = script.split_once("readelf -l").unwrap();
-    assert!(before.contains("set -euo pipefail") && before.contains("+crt-static"));
-    assert!(after.contains("INTERP") && after.contains("exit 1"));
-    assert!(
-        after.find("exit 1") < after.find("ZipFile"),
-        "first the look"
-    );
-}

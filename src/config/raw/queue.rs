@@ -21,7 +21,7 @@ pub(in crate::config) struct Queue {
     pub(in crate::config) ttl: Option<String>,
     /// How long nobody sees a message, up to `7d` and shorter than `ttl`; 0s unless told.
     pub(in crate::config) visible_after: Option<String>,
-    /// `base64` unless told.
+    /// How a message is written; `base64` unless told.
     pub(in crate::config) encoding: Option<MessageEncoding>,
     /// Where events go that are too large for a message.
     pub(in crate::config) claim_check: Option<ClaimCheck>,
@@ -51,7 +51,7 @@ pub(in crate::config) enum Per {
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::config) enum MessageEncoding {
-    /// As the Functions queue trigger expects it unless told; 48 KiB of JSON fit.
+    /// As the Functions queue trigger expects it by default; 48 KiB of JSON fit.
     Base64,
     /// The JSON as it is, for `messageEncoding: none`; 64 KiB fit.
     Text,

@@ -14,8 +14,8 @@ pub(in crate::config) struct Relay {
     /// `%NAME%` of the app setting with a key of that function.
     #[schemars(length(min = 1))]
     pub(in crate::config) key: String,
-    /// From connect to the last byte of the answer, which comes when all is written; at most 230s, and
-    /// 100s unless told.
+    /// From connect to the last byte of the answer, which comes when all is written, at most
+    /// 230s; 100s unless told.
     pub(in crate::config) timeout: Option<String>,
 }
 

@@ -117,21 +117,38 @@ impl fmt::Display for Moment {
         match year {
             i32::MAX => return f.write_str("infinity"),
             i32::MIN => return f.write_str("-infinity"),
-            0..=9999 => write!(f, "{year:04}")?,
+            0..=9999 => {}
             // ISO 8601: years of more digits, or before the year 0, carry a sign.
             _ => write!(f, "{year:+05}")?,
         }
-        write!(f, "-{month:02}-{day:02}")?;
-        if kind == MomentKind::Date {
-            return Ok(());
-        }
+        // Every row has some of these, so they are written without the machinery of `write!`.
+        let mut text = *b"0000-00-00T00:00:00.000000Z";
         let (seconds, micros) = (micros / MICROS_OF_SECOND, micros % MICROS_OF_SECOND);
-        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        write!(f, "T{hour:02}:{minute:02}:{second:02}.{micros:06}")?;
-        match kind {
-            MomentKind::Instant => f.write_str("Z"),
-            MomentKind::Local | MomentKind::Date => Ok(()),
-        }
+        put(&mut text[..4], u64::from(year.unsigned_abs()));
+        put(&mut text[5..7], month.into());
+        put(&mut text[8..10], day.into());
+        put(&mut text[11..13], seconds / 3600);
+        put(&mut text[14..16], seconds / 60 % 60);
+        put(&mut text[17..19], seconds % 60);
+        put(&mut text[20..26], micros);
+        let from = match year {
+            0..=9999 => 0,
+            _ => 4,
+        };
+        let to = match kind {
+            MomentKind::Date => 10,
+            MomentKind::Local => 26,
+            MomentKind::Instant => 27,
+        };
+        f.write_str(std::str::from_utf8(&text[from..to]).expect("digits and signs"))
+    }
+}
+
+/// The last digits of a number, as many as there is room for.
+fn put(room: &mut [u8], mut number: u64) {
+    for digit in room.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }
 
