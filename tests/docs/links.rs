@@ -74,12 +74,11 @@ fn resolved(path: &Path) -> Option<PathBuf> {
     let mut parts = Vec::new();
     for part in path.components() {
         match part {
-            Component::ParentDir => {
-                if parts.pop().is_none() {
-                    return Some("outside of the repository".into());
-                }
-            }
             Component::Normal(part) => parts.push(part),
+            Component::ParentDir if parts.is_empty() => {
+                return Some("outside of the repository".into());
+            }
+            Component::ParentDir => drop(parts.pop()),
             _ => {}
         }
     }
