@@ -134,7 +134,11 @@ impl Handler {
 
     /// The places of one of its ticks in the line.
     fn weight_of(&self, poller: &Poller) -> u32 {
-        let bytes = poller.batch.max_bytes.get();
+        let batch = &poller.batch;
+        let bytes = batch
+            .max_bytes
+            .get()
+            .saturating_mul(batch.max_inflight.get());
         kib(bytes.try_into().unwrap_or(u64::MAX)).max(self.least_weight)
     }
 }

@@ -104,6 +104,12 @@ fn mutated(dice: &mut Dice, inputs: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
+/// How many times as many mutations as always, for who has the time and no nightly compiler.
+#[allow(clippy::disallowed_methods)] // a switch of the test, not a setting of the program
+fn times() -> u32 {
+    std::env::var("DBTICK_MUTATIONS").map_or(1, |times| times.parse().unwrap())
+}
+
 fn replay(name: &str, mutations: u32) {
     let (_, target) = targets::ALL
         .into_iter()
@@ -115,7 +121,7 @@ fn replay(name: &str, mutations: u32) {
     }
     let seed = Sha256::digest(name)[..8].try_into().unwrap();
     let mut dice = Dice(u64::from_le_bytes(seed));
-    for number in 0..mutations {
+    for number in 0..mutations * times() {
         run(
             name,
             target,

@@ -200,7 +200,10 @@ async fn in_turn(
                 };
                 traced(poller, call, &invocation.id).await
             }
-            None if handler.stop.is_raised() => nothing_done(poller, Ok(Outcome::BudgetSpent)),
+            // Who has had a turn has not failed: the next tick goes on.
+            None if handler.stop.is_raised() || !reports.is_empty() => {
+                nothing_done(poller, Ok(Outcome::BudgetSpent))
+            }
             None => nothing_done(poller, Err(TickError::Crowded)),
         };
         drop(place);

@@ -281,20 +281,26 @@ async fn a_backlog_that_nobody_waits_for_is_drained_in_one_tick() {
 
 #[tokio::test(start_paused = true)]
 async fn ticks_at_work_are_bounded_by_what_their_batches_weigh() {
-    for (in_flight, max_bytes, expected) in [("4MiB", 1 << 20, 4), ("4MiB", 2 << 20, 2)] {
+    // Batches at once: two ticks with two each weigh as much as four with one.
+    for (in_flight, max_bytes, max_inflight, expected) in [
+        ("4MiB", 1 << 20, 1, 4),
+        ("4MiB", 2 << 20, 1, 2),
+        ("4MiB", 1 << 20, 2, 4),
+    ] {
         let handler = handler(&[("DBTICK_IN_FLIGHT", in_flight)]);
         let receiver = Arc::new(Receiver::default());
         let pollers: Vec<_> = (0..20)
             .map(|at| {
                 let mut poller = delivering(&format!("p{at}"), 3, &receiver);
                 poller.batch.max_bytes = NonZeroUsize::new(max_bytes).unwrap();
+                poller.batch.max_inflight = NonZeroUsize::new(max_inflight).unwrap();
                 poller
             })
             .collect();
         let (status, body) = polled(&handler, &pollers, 20).await;
         assert_eq!(status, StatusCode::OK, "{body}");
         let most = receiver.most_at_work.load(Ordering::Relaxed);
-        assert_eq!(most, expected, "{in_flight} {max_bytes}");
+        assert_eq!(most, expected, "{in_flight} {max_bytes} {max_inflight}");
         assert_eq!(receiver.taken.lock().unwrap().len(), 60);
     }
 }
@@ -308,6 +314,26 @@ async fn a_tick_whose_turn_never_comes_says_so_before_the_host_kills_it() {
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     assert!(body.contains("p: it was never its turn"), "{body}");
     assert_eq!(SystemClock.monotonic() - started, 4 * MINUTE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_has_had_a_turn_and_gets_no_other_has_not_failed() {
+    let (handler, receiver) = (handler(&[]), Arc::new(Receiver::default()));
+    let pollers = [delivering("backlog", 100_000, &receiver)];
+    let for_ever = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let _all = handler.line.enter(u32::MAX).await;
+        std::future::pending::<()>().await;
+    };
+    let (status, body) = tokio::select! {
+        biased;
+        answer = polled(&handler, &pollers, 1) => answer,
+        () = for_ever => unreachable!("it never ends"),
+    };
+    assert_eq!(status, StatusCode::OK, "{body}");
+    assert!(body.contains("backlog: others waited"), "{body}");
+    assert!(body.contains("backlog: time budget spent"), "{body}");
+    assert_eq!(receiver.taken_of("backlog").len(), 10);
 }
 
 /// The host does not know of our line: its limit counts from its request on.

@@ -424,6 +424,19 @@ fn the_fence_that_goes_is_the_one_with_the_closest_neighbours() {
     assert_eq!(worth_keeping(nine, None), expected);
 }
 
+/// Which of the two is the closer one does not count: what is left has the smaller hole.
+#[test]
+fn a_fence_that_is_close_to_one_neighbour_alone_stays() {
+    let mut nine: Vec<_> = (1..=9).map(|n| fence(n, &[], Some(n + 100))).collect();
+    let known_since = [0, 1, 50, 53, 60, 110, 160, 210, 260];
+    for (fence, second) in nine.iter_mut().zip(known_since) {
+        fence.since = at(second);
+    }
+    let kept = worth_keeping(nine, None);
+    let kept: Vec<_> = kept.iter().map(|fence| fence.since).collect();
+    assert_eq!(kept, [0, 1, 50, 60, 110, 160, 210, 260].map(at));
+}
+
 /// How far it had come when it stopped is what it wrote down then, on the same line alone.
 #[test]
 fn transactions_since_a_restart_do_not_make_up_for_those_that_are_lost() {

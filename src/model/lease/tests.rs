@@ -142,3 +142,16 @@ fn what_was_sent_before_a_token_has_one_less() {
         assert_eq!(FencingToken(token).before().get(), before);
     }
 }
+
+/// C2, C4: between the two lie the margins of both sides.
+#[test]
+fn a_holder_stops_two_margins_before_anybody_may_take_its_lease() {
+    let (ttl, margin) = (Duration::from_secs(24), Duration::from_secs(5));
+    let trusted = trusted_for(ttl, margin);
+    assert_eq!(trusted, Duration::from_secs(19));
+    let trusted = i64::try_from(trusted.as_secs()).unwrap();
+    let first = (0..100).find(|now| held(0).may_be_taken(evidence(*now, 0)));
+    assert_eq!(first, Some(trusted + 2 * MARGIN));
+    // Where there is no room for a margin, nothing is trusted.
+    assert_eq!(trusted_for(margin, ttl), Duration::ZERO);
+}

@@ -450,8 +450,19 @@ proptest! {
             .collect();
         let sight = sight(bound, if writers { &["a"] } else { &[] });
         let delivered = places(delivered);
+        let limited = survey.up_to.is_some();
         let begun = Sweep::begin(Some(&place(5)), &fences, delivered, sight, Ordering::Visible);
-        let page = places(rows);
+        // A page, and what is surveyed for it, is behind the place at which the sweep begins.
+        let behind = |place: &Position| Some(place) > begun.start();
+        let page: Vec<_> = places(rows).into_iter().filter(behind).collect();
+        if page.is_empty() {
+            return Ok(());
+        }
+        let survey = Survey {
+            in_flight: survey.in_flight.into_iter().filter(behind).collect(),
+            up_to: survey.up_to.max(begun.start().cloned().filter(|_| limited)),
+            ..survey
+        };
         let seen = begun.see(&page, end, survey);
         let mut whole = begun.clone();
         whole.pass(&seen);
