@@ -161,6 +161,8 @@ struct Work<'a> {
     before: Option<&'a Failure>,
     /// What the sink has got before, and still above its place.
     earlier: &'a BTreeMap<EventId, Position>,
+    /// The place of one that is behind: the row there was the last that it has got.
+    reached: Option<&'a Position>,
     batch: &'a Batch,
     /// The same event has failed often enough: look for the row that is to blame.
     isolating: bool,
@@ -235,6 +237,11 @@ impl<'a> Work<'a> {
             dispatch,
             sink,
             before,
+            reached: state
+                .lag
+                .as_ref()
+                .and_then(|lag| lag.position.as_ref())
+                .map(|mark| &mark.position),
             earlier: match &state.lag {
                 Some(lag) => &lag.delivered,
                 None => dispatch.delivered,

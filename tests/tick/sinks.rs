@@ -190,6 +190,19 @@ async fn a_sink_that_is_behind_sets_its_own_bad_rows_aside() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_bad_row_with_nobody_behind_it_is_shown_by_the_one_before_it() {
+    let world = world(10, 1);
+    audit(&world).is(Temper::At(FailureKind::Rejected, rows([10])));
+    for _ in 0..12 {
+        world.tick().await.result.unwrap();
+        later().await;
+    }
+    assert_eq!(world.document().counters.quarantined, 1);
+    assert!(!world.document().is_anybody_behind());
+    assert_eq!(rows(audit(&world).stored()), rows(1..=9));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_row_that_is_set_aside_is_counted_once_when_it_is_passed() {
     let mut world = world(3, 3);
     world.commit = CommitPolicy::All;

@@ -235,15 +235,20 @@ impl Sweep {
         let covered = seen.covered.as_ref().max(gone).cloned();
         self.passed.covered = covered.max(self.passed.covered.take());
         let survey = &seen.survey;
-        if self.passed.in_flight.is_empty() && !survey.in_flight.is_empty() {
-            self.passed.before_flight = seen.before_flight.clone().or_else(|| from.clone());
-        }
         if self.passed.surveyed.is_none() && survey.up_to.is_some() {
-            self.passed.surveyed = Some(seen.surveyed.clone().or(from));
+            self.passed.surveyed = Some(seen.surveyed.clone().or(from.clone()));
         }
-        self.passed
-            .in_flight
-            .extend(survey.in_flight.iter().cloned());
+        let flying = &mut self.passed.in_flight;
+        flying.extend(survey.in_flight.iter().cloned());
+        let before = [
+            &self.passed.before_flight,
+            &from,
+            &seen.before_flight,
+            &seen.last,
+        ];
+        let before = before.into_iter().flatten();
+        let before = before.filter(|place| flying.first().is_some_and(|first| *place < first));
+        self.passed.before_flight = before.max().cloned();
     }
 
     /// What follows from all that was passed so far.

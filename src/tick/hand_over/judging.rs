@@ -13,6 +13,8 @@ use crate::source::ReadPage;
 /// So many rows that a sink has got before are sent again to see that it takes anything: one of them may
 /// be as bad.
 const MOST_EARLIER: usize = 3;
+/// So many are looked for: a row that has changed since is somewhere else.
+const MOST_SOUGHT: usize = 20;
 
 impl Work<'_> {
     /// Whether the rows or the receiver are to blame.
@@ -120,10 +122,18 @@ impl Work<'_> {
     /// Where all neighbours of a row were delivered before it, they never come with it again: one of them
     /// is sent once more, to see whether the receiver takes anything.
     async fn ask_earlier_row(&mut self) {
-        for place in self.earlier.values().take(MOST_EARLIER) {
+        let mut tried = 0;
+        // The last ones first: they had the least time to change.
+        let mut places: Vec<_> = self.earlier.values().chain(self.reached).collect();
+        places.sort_unstable_by(|one, other| other.cmp(one));
+        for place in places.into_iter().take(MOST_SOUGHT) {
+            if tried == MOST_EARLIER {
+                return;
+            }
             let Some(batch) = self.read_again(place).await else {
                 continue;
             };
+            tried += 1;
             self.repeats += batch.len() as u64;
             let abandon = self.dispatch.budget.abandon_at();
             let sent = timeout_at(abandon, self.sink.deliver(&batch)).await;
@@ -142,7 +152,8 @@ impl Work<'_> {
         let find = poller.source.find(place, writer);
         let found = timeout_at(self.dispatch.budget.abandon_at(), find).await;
         let ReadPage { page, types, .. } = found.ok()?.ok()?;
-        let page = page.without(|id| !self.earlier.contains_key(id));
+        let is_reached = self.reached == Some(place);
+        let page = page.without(|id| !is_reached && !self.earlier.contains_key(id));
         if page.is_empty() {
             return None;
         }

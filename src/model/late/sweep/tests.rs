@@ -210,6 +210,16 @@ fn a_row_in_flight_holds_the_checkpoint_before_it() {
 }
 
 #[test]
+fn what_was_proven_before_a_row_in_flight_stays_proven() {
+    let mut ahead = visible(5, &[], sight(50, &[]));
+    for (page, proven) in [(6, 6), (7, 7), (10, 7), (11, 7)] {
+        // Seen from the first page on, and far behind it.
+        pass(&mut ahead, [page], page == 11, survey(&[9], None));
+        assert_eq!(low(&ahead), Some(place(proven)), "after {page}");
+    }
+}
+
+#[test]
 fn a_survey_that_ends_early_proves_nothing_behind_its_end() {
     let mut early = visible(5, &[], sight(50, &[]));
     pass(&mut early, [6, 7, 8], true, survey(&[], Some(7)));
