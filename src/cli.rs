@@ -21,6 +21,7 @@ mod quarantine;
 mod rails;
 mod reconcile;
 mod reset;
+mod reshard;
 mod resolve;
 mod rollback;
 mod schema;
@@ -77,6 +78,7 @@ enum Command {
     History(history::History),
     Rollback(rollback::Rollback),
     Reset(reset::Reset),
+    Reshard(reshard::Reshard),
     Adopt(adopt::Adopt),
     Clone(clone::Clone),
     State(state::State),
@@ -131,6 +133,7 @@ pub fn main() -> ExitCode {
             Command::History(history) => history.run().await,
             Command::Rollback(rollback) => rollback.run().await,
             Command::Reset(reset) => reset.run().await,
+            Command::Reshard(reshard) => reshard.run().await,
             Command::Adopt(adopt) => adopt.run().await,
             Command::Clone(clone) => clone.run().await,
             Command::State(state) => state.run().await,

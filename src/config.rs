@@ -6,6 +6,7 @@
 pub mod app;
 pub mod connection;
 pub mod environment;
+mod fan_out;
 mod fault;
 mod fingerprint;
 pub mod human;
@@ -29,6 +30,7 @@ use std::time::Duration;
 
 pub use app::{App, Function, FunctionPollers, HostRetry};
 pub use connection::Connection;
+pub use fan_out::{FanOutFunction, MessageQueue, PollTrigger};
 pub use fault::{Fault, Place};
 pub use fingerprint::{definition, fingerprint};
 pub use parse::table_name;
@@ -45,6 +47,7 @@ use crate::model::late::Ordering;
 use crate::model::ledger::LedgerMode;
 use crate::model::policy::{CommitPolicy, PoisonPolicy};
 use crate::model::position::Scalar;
+use crate::model::shard::Shard;
 
 /// One poller, ready to run.
 #[derive(Debug, Clone)]
@@ -90,6 +93,16 @@ pub struct SourceConfig {
     pub deletes: Deletes,
     pub outbox: Option<Outbox>,
     pub late: LateCommits,
+    /// `None`: all rows.
+    pub shard: Option<ShardConfig>,
+}
+
+/// Which of the rows a poller gives out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardConfig {
+    pub shard: Shard,
+    /// That holds the number of its shard for each row; `None`: told by a hash of the key.
+    pub column: Option<String>,
 }
 
 /// How rows that commit late are met (B5).

@@ -4,6 +4,7 @@
 //! would not start it again), and does not crash on bad configuration (the host gives up after the
 //! third crash): it stays up, and every invocation says what is wrong.
 
+mod fan_out;
 mod invocation;
 mod poll;
 mod relay;
@@ -25,13 +26,14 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 use tower_http::trace::TraceLayer;
 
-use crate::config::{App, Fault, Function, RelayFunction};
+use crate::config::{App, Fault, Function, PollTrigger, RelayFunction};
 use crate::sink::relay::wire::LARGEST_BODY;
 use crate::stop::Stop;
 use crate::store::key::KeyError;
 use crate::tick::Poller;
 use crate::tick::line::Line;
 use crate::wiring::Parts;
+use fan_out::{FanOut, Taken};
 use status::{Desk, Status};
 
 pub use serve::{ServeError, serve};
@@ -67,6 +69,8 @@ pub struct Handler {
     stop: Stop,
     /// The invocations that a stop waits for.
     running: TaskTracker,
+    /// Messages that came to this process.
+    taken: Taken,
 }
 
 /// What an invocation of a function comes to.
@@ -75,7 +79,10 @@ enum Role {
     Poll {
         pollers: Vec<Poller>,
         parallel: usize,
+        /// The binding that brings a message which names one of them; `None`: all tick.
+        message: Option<String>,
     },
+    FanOut(FanOut),
     Relay(RelayFunction),
     Status(Status),
     Faulty(Vec<Fault>),
@@ -99,6 +106,7 @@ impl Handler {
                 Function::Faulty(faults) => Role::Faulty(faults.clone()),
                 Function::NotAPoller => Role::NotAPoller,
                 Function::Relay(relay) => Role::Relay(relay.clone()),
+                Function::FanOut(function) => Role::FanOut(FanOut::new(function, &parts)),
                 Function::Status(function) => match &desk {
                     Ok(desk) => Role::Status(Status {
                         function: function.clone(),
@@ -112,6 +120,10 @@ impl Handler {
                         Ok(pollers) => Role::Poll {
                             pollers,
                             parallel: function.parallel,
+                            message: match &function.trigger {
+                                PollTrigger::Timer => None,
+                                PollTrigger::Queue { binding, .. } => Some(binding.clone()),
+                            },
                         },
                         Err(error) => misnamed(name, &error),
                     }
@@ -129,6 +141,7 @@ impl Handler {
             parts,
             stop,
             running: TaskTracker::new(),
+            taken: Taken::default(),
         }
     }
 

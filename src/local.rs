@@ -20,6 +20,7 @@
 //! | queue outputs | texts are written as they are; objects, lone texts and dates decoded or written anew | written from an array of texts only; any other form fails the invocation |
 //! | extension bundle | needed for the queue binding | looser: none needed |
 //! | other output bindings | written | stricter: a value for one fails the invocation |
+//! | queue triggers | looked at every minute at the most, messages renewed while they are worked on | every second at the most; hidden for ten minutes |
 //! | other triggers and inputs | fired, read | not run, with a warning |
 //! | retries of a manual run | a new invocation id each | the same id, as for timers |
 //! | `RetryContext.Exception` | a .NET exception | its class and message |
@@ -29,7 +30,7 @@
 //! | a host that is SIGKILLed | the handler survives | the same: `prctl` would need unsafe code |
 //!
 //! What the parts are: [`app`] reads the directory, `handler` owns the child process, `invocation`
-//! posts to it, `output` writes what it answers, `timer` and `http` are the triggers, [`host`] puts
+//! posts to it, `output` writes what it answers, `timer`, `queue` and `http` are the triggers, [`host`] puts
 //! them together.
 
 pub mod answer;
@@ -44,6 +45,7 @@ pub mod host;
 mod http;
 pub mod invocation;
 pub mod output;
+mod queue;
 pub mod retry;
 mod timer;
 

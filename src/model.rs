@@ -16,6 +16,7 @@ pub mod position;
 pub mod pulse;
 pub mod quarantine;
 pub mod schema;
+pub mod shard;
 pub mod sinks;
 pub mod state;
 pub mod trace;

@@ -13,6 +13,7 @@ mod names;
 mod pager;
 pub mod postgres;
 mod shape;
+pub mod sharded;
 pub mod sqlite;
 pub mod survey;
 
@@ -29,11 +30,19 @@ use crate::model::late::{Protection, Sight, Survey, Witness};
 use crate::model::page::{EventId, Op, Page, PageWriter};
 use crate::model::position::{Position, Scalar};
 use crate::model::schema::Schema;
+use crate::model::shard::Shard;
 
 /// The source that a configuration asks for; nothing is opened before it is read.
 #[must_use]
 pub fn open(config: &SourceConfig, databases: &Databases) -> Arc<dyn Source> {
-    let config = config.clone();
+    match &config.shard {
+        Some(shard) => sharded::open(config, shard, databases),
+        None => whole(config.clone(), databases),
+    }
+}
+
+/// Without regard to shards.
+fn whole(config: SourceConfig, databases: &Databases) -> Arc<dyn Source> {
     match config.connection.clone() {
         Connection::Sqlite { .. } => Arc::new(sqlite::SqliteSource::new(config)),
         Connection::MySql(server) => Arc::new(mysql::MySqlSource::new(config, &server, databases)),
@@ -111,6 +120,12 @@ pub trait Source: Debug + Send + Sync {
     /// positions show it, one for each column of the key.
     async fn locate(&self, key: &[String], writer: PageWriter)
     -> Result<Vec<Located>, SourceError>;
+
+    /// The part of the rows that it gives out. A page has the places of the others, where it met them:
+    /// they may be passed, and are nobody's who reads this part.
+    fn shard(&self) -> Option<Shard> {
+        None
+    }
 
     /// Whether delivered rows are cleaned up behind the commit.
     fn cleans_up(&self) -> bool {

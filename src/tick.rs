@@ -10,8 +10,10 @@ mod catch_up;
 mod clean_up;
 mod deliver;
 mod drain;
+mod foreign;
 mod hand_over;
 mod keeper;
+pub mod layout;
 pub mod ledger;
 pub mod line;
 mod memory;
@@ -61,7 +63,7 @@ use keeper::{Claimed, Keeper, Lease, Standing, claim};
 use memory::Memory;
 use reading::load_document;
 use report::{Behind, ClockSkew, LateReport, Outcome, Tally, TickError, TickReport};
-use settling::{proven, settle_idle};
+use settling::{Passed, proven, settle_idle};
 use sweeping::{Next, read_first};
 
 /// A poller with everything it needs to run.
@@ -243,15 +245,26 @@ async fn run(poller: &Poller, call: &Call, progress: &mut Progress) -> Result<Ou
     let first = read_first(poller, document, &sweep, &memory, budget).await?;
     let first = match first {
         Next::Rows(first) => *first,
-        Next::End { seen, held } if catch_up::is_due(poller, document) => {
+        Next::End { seen, held, .. } if catch_up::is_due(poller, document) => {
             progress.late.held(held);
             let mut sweep = sweep;
             seen.iter().for_each(|seen| sweep.pass(seen));
             return only_catch_up(poller, standing, Some(sweep), call, progress).await;
         }
-        Next::End { seen, held } => {
+        Next::End {
+            seen,
+            held,
+            foreign,
+        } => {
             progress.late.held(held);
-            return settle_idle(poller, standing, sweep, &seen, held, budget, progress).await;
+            let passed = Passed {
+                seen: &seen,
+                held,
+                foreign,
+            };
+            let settled = settle_idle(poller, standing, sweep, passed, budget, progress).await?;
+            let now = poller.clock.monotonic();
+            return Ok(foreign.outcome(settled, budget, now));
         }
     };
     let keeper = match claimed(poller, standing).await? {
@@ -328,7 +341,10 @@ fn reason_to_stop(poller: &Poller, standing: &Standing) -> Result<Option<Outcome
     match document.status {
         Status::Active => {}
         Status::Paused => return Ok(Some(Outcome::Paused)),
-        Status::Failed => return Err(TickError::MarkedFailed),
+        Status::Failed => {
+            layout::refuse_retired(document)?;
+            return Err(TickError::MarkedFailed);
+        }
     }
     if let Some(refusal) = poller.refuses(document) {
         return Err(refusal);

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use reqwest::Client;
 
 use crate::azure::Azure;
+use crate::azure::queue::Queue;
 use crate::clock::Clock;
 use crate::config::{
-    App, Poller as PollerConfig, SinkConfig, StateConfig, Target, definition, fingerprint,
+    App, MessageQueue, Poller as PollerConfig, SinkConfig, StateConfig, Target, definition,
+    fingerprint,
 };
 use crate::database::Databases;
 use crate::sink::webhook::ClientError;
@@ -107,6 +109,12 @@ impl Parts {
             sink,
             required: *required,
         }
+    }
+
+    #[must_use]
+    pub fn queue(&self, config: &MessageQueue) -> Queue {
+        let (endpoint, clock) = (Arc::clone(&config.endpoint), Arc::clone(&self.clock));
+        Queue::new(&self.azure, endpoint, &config.queue, clock)
     }
 
     /// Who is told of stuck work that was resolved.

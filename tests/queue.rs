@@ -180,6 +180,7 @@ fn batch(rows: impl IntoIterator<Item = Row>) -> Batch {
     let fence = Fence {
         token: FencingToken::default().next(),
         sequence: 7,
+        shard: None,
     };
     Batch::assemble("orders", &types, &writer.finish(), fence, 1, None)
 }

@@ -225,6 +225,7 @@ fn batch() -> Batch {
     let fence = Fence {
         token: FencingToken::default().next(),
         sequence: 1,
+        shard: None,
     };
     Batch::assemble("orders", &types, &writer.finish(), fence, 1, None)
 }

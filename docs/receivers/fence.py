@@ -28,8 +28,10 @@ WHERE (excluded.token, excluded.sequence) >= (fences.token, fences.sequence)
 def take(database, batch):
     """Whether the batch is current. Fence and rows are one transaction: both are kept, or neither."""
     poller, fence = batch["poller"], batch["fence"]
+    # Shards of one poller count each for itself.
+    counted = poller + "." + fence.get("shard", "")
     with database:
-        raised = database.execute(RAISE, (poller, fence["token"], fence["sequence"]))
+        raised = database.execute(RAISE, (counted, fence["token"], fence["sequence"]))
         if raised.rowcount == 0:
             return False
         for event in batch["events"]:

@@ -64,8 +64,13 @@ pub struct Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
     pub text: String,
-    id: String,
-    receipt: String,
+    pub id: String,
+    pub receipt: String,
+    /// How often it was taken, this time included.
+    pub dequeued: i64,
+    pub inserted: Option<Timestamp>,
+    pub expires: Option<Timestamp>,
+    pub next_visible: Option<Timestamp>,
 }
 
 impl Queue {
@@ -149,8 +154,17 @@ impl Queue {
 
     /// Up to 32 messages, hidden from others until they are deleted or `hidden` has passed.
     pub async fn receive(&self, hidden: Duration) -> Result<Vec<Received>, QueueError> {
+        self.receive_some(MOST_AT_ONCE, hidden).await
+    }
+
+    /// The same, up to `most`, which is 32 or less.
+    pub async fn receive_some(
+        &self,
+        most: i32,
+        hidden: Duration,
+    ) -> Result<Vec<Received>, QueueError> {
         let options = QueueClientReceiveMessagesOptions {
-            number_of_messages: Some(MOST_AT_ONCE),
+            number_of_messages: Some(most),
             visibility_timeout: Some(seconds(hidden)),
             ..QueueClientReceiveMessagesOptions::default()
         };
@@ -167,8 +181,22 @@ impl Queue {
                 text: message.message_text.unwrap_or_default(),
                 id: message.message_id.unwrap_or_default(),
                 receipt: message.pop_receipt.unwrap_or_default(),
+                dequeued: message.dequeue_count.unwrap_or_default(),
+                inserted: message.insertion_time.and_then(timestamp),
+                expires: message.expiration_time.and_then(timestamp),
+                next_visible: message.time_next_visible.and_then(timestamp),
             })
             .collect())
+    }
+
+    /// Others see it again once `hidden` has passed.
+    pub async fn release(&self, message: &Received, hidden: Duration) -> Result<(), QueueError> {
+        let Received { id, receipt, .. } = message;
+        let hidden = seconds(hidden);
+        match self.client.update_message(id, receipt, hidden, None).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.faults().put(error.into())),
+        }
     }
 
     pub async fn delete(&self, message: &Received) -> Result<(), QueueError> {

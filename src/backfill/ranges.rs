@@ -91,7 +91,7 @@ async fn last_with(poller: &Poller, cursor: &Scalar) -> Result<Option<Position>,
             .page
             .cut(|place| place.cursor().first() <= Some(cursor));
         let is_last = read.end || !beyond.is_empty();
-        match read.page.last_position() {
+        match read.page.reached() {
             Some(place) => last = Some(place.clone()),
             None => return Ok(last),
         }

@@ -104,6 +104,10 @@ impl Opened {
             .map_err(Problem::from_error)
     }
 
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.app.pollers().map(|poller| poller.name.as_str())
+    }
+
     /// Who is told of stuck work of a poller that was resolved.
     pub(super) fn warnings(&self, poller: &str) -> Option<WebhookSink> {
         let config = self.app.pollers().find(|config| config.name == poller)?;

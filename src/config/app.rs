@@ -3,6 +3,7 @@
 //! Loading never fails as a whole. A broken function keeps its faults and hides no good one.
 
 mod bindings;
+mod fan_out;
 mod function;
 mod identity;
 mod in_flight;
@@ -19,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::fault::{Fault, Faults, Place};
-use super::{Poller, RelayFunction, Settings, StatusFunction};
+use super::{FanOutFunction, PollTrigger, Poller, RelayFunction, Settings, StatusFunction};
 use crate::schedule::Schedule;
 use identity::Identity;
 pub use retry::HostRetry;
@@ -48,6 +49,7 @@ pub struct App {
 #[derive(Debug)]
 pub enum Function {
     Pollers(FunctionPollers),
+    FanOut(FanOutFunction),
     Relay(RelayFunction),
     Status(StatusFunction),
     /// Meant to be one of these, and wrong.
@@ -55,7 +57,7 @@ pub enum Function {
     NotAPoller,
 }
 
-/// What one tick of a timer function runs.
+/// What a function ticks.
 #[derive(Debug)]
 pub struct FunctionPollers {
     pub name: String,
@@ -63,6 +65,7 @@ pub struct FunctionPollers {
     pub pollers: Vec<Poller>,
     /// How many of them tick at the same time.
     pub parallel: usize,
+    pub trigger: PollTrigger,
     /// When it ticks, as far as that can be read here.
     pub schedule: Option<Schedule>,
     /// How the host repeats a failed tick by a policy of its own.
@@ -79,7 +82,7 @@ impl App {
         let function_timeout = timeout::function_timeout(&host, settings, &mut faults);
         let in_flight = in_flight::in_flight(settings, &mut faults);
         let retry = host.get("retry");
-        let loaded = match function::directories(&root) {
+        let loaded: Vec<_> = match function::directories(&root) {
             Ok(names) => {
                 let written: Vec<_> = names
                     .into_iter()
@@ -106,6 +109,9 @@ impl App {
             }
         };
         let identity = Identity::of(&root, settings);
+        let halves = fan_out::halves(&loaded);
+        let mut functions = function::settle_names(loaded);
+        fan_out::connect(&mut functions, halves);
         Self {
             name: identity.app.clone(),
             has_extensions: host.get("extensionBundle").is_some()
@@ -113,7 +119,7 @@ impl App {
             root,
             function_timeout,
             in_flight,
-            functions: function::settle_names(loaded),
+            functions,
             identity,
             faults: faults.into_vec(),
         }
@@ -129,7 +135,8 @@ impl App {
     pub fn pollers(&self) -> impl Iterator<Item = &Poller> {
         self.functions.values().flat_map(|function| match function {
             Function::Pollers(function) => function.pollers.as_slice(),
-            Function::Relay(_)
+            Function::FanOut(_)
+            | Function::Relay(_)
             | Function::Status(_)
             | Function::Faulty(_)
             | Function::NotAPoller => &[],
@@ -147,6 +154,7 @@ impl App {
         let functions = self.functions.values().flat_map(|function| match function {
             Function::Faulty(faults) => faults.as_slice(),
             Function::Pollers(_)
+            | Function::FanOut(_)
             | Function::Relay(_)
             | Function::Status(_)
             | Function::NotAPoller => &[],

@@ -4,7 +4,7 @@ mod spacing;
 
 use sha2::{Digest, Sha256};
 
-use super::{Rows, SourceConfig};
+use super::{Rows, ShardConfig, SourceConfig};
 use crate::model::definition::SourceDefinition;
 use spacing::one_space;
 
@@ -25,7 +25,16 @@ pub fn definition(source: &SourceConfig) -> SourceDefinition {
         cursor: source.cursor.clone(),
         key: source.key.clone(),
         filter: source.filter.as_deref().map(one_space),
+        shard: source.shard.as_ref().map(shard_in_words),
         ..SourceDefinition::default()
+    }
+}
+
+/// `0of4`, `0of4c by column "part"`
+fn shard_in_words(config: &ShardConfig) -> String {
+    match &config.column {
+        Some(column) => format!("{} by column {}", config.shard, quoted(column)),
+        None => config.shard.to_string(),
     }
 }
 
@@ -37,7 +46,7 @@ fn quoted(part: &str) -> String {
     }
 }
 
-/// `sha256:…` over connection (without password), table or query, cursor, key and filter. How a
+/// `sha256:…` over connection (without password), table or query, cursor, key, filter and shard. How a
 /// query or a filter is laid out does not count.
 ///
 /// Every part is written with its length, so that no two sources share one input.
@@ -76,6 +85,10 @@ pub fn fingerprint(source: &SourceConfig) -> String {
     });
     let filter = source.filter.as_deref().map(one_space);
     part(&filter.unwrap_or_default());
+    if let Some(shard) = &source.shard {
+        part("shard");
+        part(&shard_in_words(shard));
+    }
     format!(
         "sha256:{}",
         data_encoding::HEXLOWER.encode(&hash.finalize())
@@ -86,6 +99,7 @@ pub fn fingerprint(source: &SourceConfig) -> String {
 mod tests {
     use super::*;
     use crate::config::{Connection, Deletes, NullPolicy, Start};
+    use crate::model::shard::{Shard, ShardBy};
 
     fn source() -> SourceConfig {
         SourceConfig {
@@ -107,7 +121,19 @@ mod tests {
             deletes: Deletes::Unseen,
             outbox: None,
             late: crate::config::LateCommits::default(),
+            shard: None,
         }
+    }
+
+    fn shard(index: u16, count: u16, column: Option<&str>) -> Option<ShardConfig> {
+        let by = match column {
+            Some(_) => ShardBy::Column,
+            None => ShardBy::Key,
+        };
+        Some(ShardConfig {
+            shard: Shard::all(count, by).nth(index.into())?,
+            column: column.map(str::to_owned),
+        })
     }
 
     fn changed(change: impl FnOnce(&mut SourceConfig)) -> String {
@@ -156,6 +182,11 @@ mod tests {
             changed(|s| s.key = vec!["line".into(), "id".into()]),
             changed(|s| s.filter = Some(String::new())),
             changed(|s| s.filter = Some("status <> 'draft'".into())),
+            changed(|s| s.shard = shard(0, 2, None)),
+            changed(|s| s.shard = shard(1, 2, None)),
+            changed(|s| s.shard = shard(0, 4, None)),
+            changed(|s| s.shard = shard(0, 2, Some("part"))),
+            changed(|s| s.shard = shard(0, 2, Some("other"))),
         ];
         let different: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
@@ -172,7 +203,7 @@ mod tests {
 
     #[test]
     fn two_definitions_differ_in_words_exactly_when_their_fingerprints_differ() {
-        let changes: [fn(&mut SourceConfig); 9] = [
+        let changes: [fn(&mut SourceConfig); 11] = [
             |_| {},
             |s| s.connection_identity = "sqlite:other.db".into(),
             |s| s.rows = Rows::Query("orders".into()),
@@ -192,6 +223,8 @@ mod tests {
                 }
             },
             |s| s.columns = Some(vec!["id".into()]),
+            |s| s.shard = shard(0, 2, None),
+            |s| s.shard = shard(0, 2, Some("part")),
         ];
         let sources = changes.map(|change| {
             let mut source = source();

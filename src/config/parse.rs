@@ -10,6 +10,7 @@ mod limits;
 mod policy;
 mod queue;
 mod relay;
+mod shards;
 mod sinks;
 mod source;
 mod state;
@@ -20,6 +21,8 @@ use std::path::Path;
 use std::time::Duration;
 
 pub(super) use connection::named as named_connection;
+pub(super) use queue::trigger as queue_trigger;
+pub(super) use shards::shards;
 
 use super::fault::{Faults, Place};
 use super::relay::Relays;
@@ -57,6 +60,7 @@ pub(super) fn poller(
         name: _,
         events_as,
         source,
+        shards: _,
         batch,
         deliver,
         commit,

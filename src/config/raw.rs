@@ -4,8 +4,10 @@
 //! `parse` turns them into what runs.
 
 mod deletes;
+mod fan_out;
 mod queue;
 mod relay;
+mod shards;
 mod status;
 
 use std::collections::BTreeMap;
@@ -15,15 +17,18 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub(super) use deletes::{CleanUp, CleanUpWord, Deletes, Mark, Outbox, Tombstones};
+pub(super) use fan_out::FanOut;
 pub(super) use queue::{ClaimCheck, MessageEncoding, Per, PoisonQueue, Queue};
 pub(super) use relay::{Relay, RelayFunction};
+pub(super) use shards::{Shards, ShardsBy};
 pub(super) use status::StatusFunction;
 
 /// A function of dbtick: the host's own keys, and one poller or several; or a relay; or the status.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(title = "function.json of a dbtick poller")]
 pub(super) struct FunctionFile {
-    /// The bindings of the function. Of a poller: one timerTrigger, and no output. Of a relay: one
+    /// The bindings of the function. Of a poller: one timerTrigger, or a queueTrigger that a fan-out
+    /// puts messages for, and no output. Of a fan-out: one timerTrigger. Of a relay: one
     /// httpTrigger, one http output, and the output that messages go to. Of the status: one httpTrigger
     /// and one http output.
     pub(super) bindings: Vec<Binding>,
@@ -34,9 +39,12 @@ pub(super) struct FunctionFile {
     /// Several pollers in one function, in place of `poller`.
     #[schemars(length(min = 1))]
     pub(super) pollers: Option<Vec<Poller>>,
-    /// How many of `pollers` tick at the same time; 4 unless told.
+    /// How many of `pollers`, or of the shards of a poller, tick at the same time; 4 unless told.
     #[schemars(range(min = 1, max = 64))]
     pub(super) parallel: Option<u32>,
+    /// Makes this a timer function that lets the pollers of another function tick, each by a message of
+    /// its own, so that the platform spreads them over instances.
+    pub(super) fan_out: Option<FanOut>,
     /// Makes this an HTTP function that hands batches to an output binding, for `deliver[].relay`.
     pub(super) relay: Option<RelayFunction>,
     /// Makes this an HTTP function that shows the pollers of the app: a page, and JSON.
@@ -53,6 +61,12 @@ pub(super) struct Binding {
     pub(super) name: Option<String>,
     /// Of the timerTrigger: when it fires, such as `*/15 * * * * *`.
     pub(super) schedule: Option<String>,
+    /// Of the queueTrigger of a poller: the queue that its fan-out puts messages into.
+    #[serde(rename = "queueName")]
+    pub(super) queue_name: Option<String>,
+    /// Of the queueTrigger of a poller: the name of the app setting of the storage account;
+    /// AzureWebJobsStorage unless told.
+    pub(super) connection: Option<String>,
     /// Of the httpTrigger of a relay or of the status: `function`, which it is unless told; `admin`
     /// is for the status only.
     #[serde(rename = "authLevel")]
@@ -78,6 +92,10 @@ pub(super) struct Poller {
     pub(super) events_as: Option<String>,
     /// Where the rows come from: connection, table or query, cursor and key.
     pub(super) source: Source,
+    /// Parts the rows by their key: each shard has its own checkpoint, lease and document, and ticks by
+    /// itself; the rows of one key stay in order, and event ids are what they were. Once there is state, it is changed
+    /// by `dbtick reshard` (docs/scale.md).
+    pub(super) shards: Option<Shards>,
     pub(super) batch: Option<Batch>,
     /// Who receives the rows.
     #[schemars(length(min = 1))]

@@ -15,8 +15,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::fan_out::Message;
 use super::invocation::{Answer, Invocation, invocation_id};
 use super::{Handler, Role};
+use crate::model::plain::plain;
 use crate::model::trace::TraceParent;
 use crate::telemetry::{self, spans};
 use crate::tick::budget::Budget;
@@ -88,8 +90,38 @@ pub(super) async fn invoke(
         )]);
     }
     match handler.functions.get(&function) {
-        Some(Role::Poll { .. }) => {
-            poll_to_the_end(Arc::clone(&handler), function, invocation, arrived).await
+        Some(Role::Poll { message: None, .. }) => {
+            poll_to_the_end(Arc::clone(&handler), function, None, invocation, arrived).await
+        }
+        Some(Role::Poll {
+            message: Some(binding),
+            pollers,
+            ..
+        }) => {
+            let (message, dequeued) = match Message::read(&body, binding) {
+                Ok(read) => read,
+                // Which is for the poison queue of the host.
+                Err(error) => return refused(StatusCode::BAD_REQUEST, error.to_string()),
+            };
+            let Some(at) = pollers.iter().position(|it| it.name == message.poller) else {
+                // Put by a deployment with other shards, or names.
+                let name = plain(&message.poller);
+                return Answer::ok(vec![format!(
+                    "{function} has no poller {name}; nothing was done"
+                )]);
+            };
+            let now = handler.parts.clock.now();
+            match message.in_vain(&handler.taken, dequeued, now) {
+                Some(said) => Answer::ok(vec![said]),
+                None => {
+                    let handler = Arc::clone(&handler);
+                    poll_to_the_end(handler, function, Some(at), invocation, arrived).await
+                }
+            }
+        }
+        Some(Role::FanOut(fan_out)) => {
+            let now = handler.parts.clock.now();
+            fan_out.run(now, &invocation.id).await
         }
         Some(Role::Faulty(faults)) => {
             let problems = faults.iter().map(ToString::to_string).collect();
@@ -98,7 +130,7 @@ pub(super) async fn invoke(
         }
         Some(Role::NotAPoller) => refused(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "its function.json has no poller, pollers, relay or status block".to_owned(),
+            "its function.json has no poller, pollers, fan_out, relay or status block".to_owned(),
         ),
         Some(Role::Relay(_) | Role::Status(_)) => unreachable!("these have routes of their own"),
         None => {
@@ -112,10 +144,11 @@ pub(super) async fn invoke(
     }
 }
 
-/// A tick goes on when its caller has gone: cut off, it would keep its lease until that runs out.
+/// `only`: that poller, because a message has named it. A tick goes on when its caller has gone: cut off, it would keep its lease until that runs out.
 async fn poll_to_the_end(
     handler: Arc<Handler>,
     function: String,
+    only: Option<usize>,
     invocation: Invocation,
     arrived: Arrived,
 ) -> Answer {
@@ -131,9 +164,18 @@ async fn poll_to_the_end(
     let running = handler.running.clone();
     let polled = async move {
         match handler.functions.get(&function) {
-            Some(Role::Poll { pollers, parallel }) => {
-                poll(&handler, pollers, *parallel, &invocation, arrived).await
-            }
+            Some(Role::Poll {
+                pollers, parallel, ..
+            }) => match only {
+                None => poll(&handler, pollers, *parallel, &invocation, arrived).await,
+                // The failure is in the state. The host would give the message again and again, and the
+                // next one does the same.
+                Some(at) => {
+                    let pollers = &pollers[at..=at];
+                    let answer = poll(&handler, pollers, 1, &invocation, arrived).await;
+                    answer.even_if_failed()
+                }
+            },
             _ => unreachable!("the role of a function does not change"),
         }
     };

@@ -43,6 +43,8 @@ pub struct AppDirectory {
     pub route_prefix: String,
     /// `extensions.queues.messageEncoding`, which is base64 unless it is `none`.
     pub queue_messages_in_base64: bool,
+    /// `extensions.queues`, about triggers.
+    pub queues: QueueOptions,
     /// `Host.LocalHttpPort`.
     pub local_http_port: Option<u16>,
     /// In the order of their names.
@@ -90,6 +92,8 @@ pub enum Trigger {
     Timer(TimerTrigger),
     /// `httpTrigger`.
     Http(HttpTrigger),
+    /// `queueTrigger`.
+    Queue(QueueOutput),
     /// A trigger or an input that the local host lacks; it says which.
     NotRunHere(String),
 }
@@ -138,13 +142,26 @@ pub struct OutputBinding {
     pub queue: Option<QueueOutput>,
 }
 
-/// `queue`, as an output.
+/// `queue` as an output, or `queueTrigger`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueOutput {
     /// `queueName`, resolved and lower-cased.
     pub queue: String,
     /// `connection`: the name of the storage account's app settings.
     pub connection: String,
+}
+
+/// How messages are taken from queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// `batchSize`: how many are asked for at once.
+    pub batch_size: u16,
+    /// `newBatchThreshold`: more are asked for when no more than so many are being worked on.
+    pub new_batch_threshold: u16,
+    /// `maxDequeueCount`: after so many failures a message goes to the poison queue.
+    pub max_dequeue_count: u16,
+    /// `visibilityTimeout`: how long a message whose function failed is hidden.
+    pub visibility_timeout: Duration,
 }
 
 /// Without the environment: its values may be secrets.
@@ -197,6 +214,7 @@ impl AppDirectory {
                 initialization_timeout: host.initialization_timeout,
                 route_prefix: host.route_prefix,
                 queue_messages_in_base64: host.queue_messages_in_base64,
+                queues: host.queues,
                 local_http_port: local.http_port,
                 functions,
             }),

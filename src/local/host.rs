@@ -21,7 +21,7 @@ use super::handler::{HandlerState, Launch, Supervisor};
 use super::http::{self, Front};
 use super::invocation::{InvocationFailure, InvocationResult, Invoker};
 use super::output::{OutputFault, Outputs};
-use super::{guid, timer};
+use super::{guid, queue, timer};
 use crate::clock::{Clock, SystemClock};
 
 const DEFAULT_HTTP_PORT: u16 = 7071;
@@ -37,7 +37,7 @@ pub struct HostOptions {
     pub extra_env: Environment,
     /// The error that makes the host give up; `None` is the real host's third.
     pub restart_budget: Option<u32>,
-    /// Whether timers fire.
+    /// Whether timers fire, and messages are taken from queues.
     pub timers: bool,
     /// The local port, 0 for a free one; `None` is `Host.LocalHttpPort`, else 7071.
     pub http_port: Option<u16>,
@@ -232,6 +232,7 @@ impl LocalHost {
         };
         let data = match &function.trigger {
             Trigger::Timer(timer) => timer::manual(timer),
+            Trigger::Queue(_) => queue::manual(),
             Trigger::Http(_) => http::empty(format!("http://localhost:{}/", self.http_port)),
             Trigger::NotRunHere(why) => {
                 return not_run(format!("'{}' is not run: {why}", function.name));
@@ -401,7 +402,14 @@ fn start_listeners(invoker: &Arc<Invoker>, timers: bool) {
                     timer.clone(),
                 ));
             }
-            Trigger::Timer(_) | Trigger::Http(_) => {}
+            Trigger::Queue(trigger) if timers => {
+                tokio::spawn(queue::listen(
+                    invoker.clone(),
+                    function.clone(),
+                    trigger.clone(),
+                ));
+            }
+            Trigger::Timer(_) | Trigger::Queue(_) | Trigger::Http(_) => {}
         }
     }
 }

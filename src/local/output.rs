@@ -93,6 +93,11 @@ impl Outputs {
             true => BASE64.encode(text.as_bytes()),
             false => text.to_owned(),
         };
+        self.put_encoded(queue, text).await
+    }
+
+    /// As it is; a queue that is missing is made.
+    pub(super) async fn put_encoded(&self, queue: &Queue, text: String) -> Result<(), String> {
         let put = |text| queue.put(text, Posting::default());
         match put(text.clone()).await {
             Err(QueueError::Missing { .. }) => {
@@ -103,7 +108,8 @@ impl Outputs {
         }
     }
 
-    async fn queue(&self, target: &QueueOutput) -> Result<Queue, String> {
+    /// Where a binding reads or writes.
+    pub(super) async fn queue(&self, target: &QueueOutput) -> Result<Queue, String> {
         let connection = StorageConnection::resolve(&self.settings, &target.connection);
         let endpoint = connection
             .and_then(|connection| connection.service(Service::Queue))
@@ -149,6 +155,13 @@ fn is_date(text: &str) -> bool {
     };
     text.as_bytes().get(4) == Some(&b'-') && digits(0..4) && digits(5..7)
         || text.starts_with("/Date(")
+}
+
+pub(super) fn decoded(in_base64: bool, text: &str) -> Option<String> {
+    match in_base64 {
+        true => String::from_utf8(BASE64.decode(text.as_bytes()).ok()?).ok(),
+        false => Some(text.to_owned()),
+    }
 }
 
 fn fail_at(fault: Option<&OutputFault>, written: usize) -> Result<(), String> {

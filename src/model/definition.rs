@@ -21,6 +21,8 @@ pub struct SourceDefinition {
     pub key: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
     /// Parts that a newer version knows (I15).
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -57,6 +59,7 @@ impl SourceDefinition {
             ("cursor", list(&self.cursor), list(&now.cursor)),
             ("key", list(&self.key), list(&now.key)),
             ("filter", self.filter.clone(), now.filter.clone()),
+            ("shard", self.shard.clone(), now.shard.clone()),
         ];
         parts
             .into_iter()

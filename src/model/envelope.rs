@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 use super::lease::FencingToken;
 use super::page::{EventId, Op, Page};
+use super::shard::Shard;
 
 pub use message::ClaimCheck;
 
@@ -38,6 +39,9 @@ pub struct BatchId(String);
 pub struct Fence {
     pub token: FencingToken,
     pub sequence: u64,
+    /// Fences of different shards have nothing to do with each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
 }
 
 /// What a body looks like.

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::position::Position;
+use super::shard::Shard;
 
 /// What happened to a row, as far as a poller can tell: insert and update look alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -44,6 +45,8 @@ pub struct EventSpan {
 pub struct Page {
     bytes: Bytes,
     events: Vec<EventSpan>,
+    /// Places of rows that were read and belong to another shard, in order.
+    foreign: Vec<Position>,
 }
 
 /// Appends events to a page, within its limits.
@@ -51,9 +54,12 @@ pub struct Page {
 pub struct PageWriter {
     bytes: Vec<u8>,
     events: Vec<EventSpan>,
+    foreign: Vec<Position>,
     seed: Sha256,
     max_rows: usize,
     max_bytes: usize,
+    /// Rows of others are passed, and not taken.
+    shard: Option<Shard>,
 }
 
 /// What to do with a row that would exceed the page's bytes.
@@ -102,15 +108,41 @@ impl Page {
         self.events.last().map(|event| &event.position)
     }
 
-    /// Leaves out the first event that does not pass and all behind it; how many these are.
+    /// How many rows of other shards were read with it.
+    #[must_use]
+    pub fn foreign(&self) -> usize {
+        self.foreign.len()
+    }
+
+    /// Of all rows that were read, in order: also of those that belong to another shard.
+    pub fn places(&self) -> impl Iterator<Item = &Position> {
+        let mut own = self.events.iter().map(|event| &event.position).peekable();
+        let mut foreign = self.foreign.iter().peekable();
+        std::iter::from_fn(move || match (own.peek(), foreign.peek()) {
+            (Some(one), Some(other)) if *one > *other => foreign.next(),
+            (Some(_), _) => own.next(),
+            (None, _) => foreign.next(),
+        })
+    }
+
+    /// The last place that was read: behind it, reading goes on.
+    #[must_use]
+    pub fn reached(&self) -> Option<&Position> {
+        self.last_position().max(self.foreign.last())
+    }
+
+    /// Leaves out the first row that does not pass and all behind it; where these are.
     pub fn cut(&mut self, passes: impl Fn(&Position) -> bool) -> Vec<Position> {
-        let kept = self
-            .events
-            .iter()
-            .take_while(|event| passes(&event.position))
-            .count();
-        let cut = self.events.split_off(kept);
-        cut.into_iter().map(|event| event.position).collect()
+        let first = self.places().find(|place| !passes(place)).cloned();
+        let Some(first) = first else {
+            return Vec::new();
+        };
+        let kept = self.events.partition_point(|event| event.position < first);
+        let own = self.events.split_off(kept);
+        let kept = self.foreign.partition_point(|place| *place < first);
+        let foreign = self.foreign.split_off(kept);
+        let own = own.into_iter().map(|event| event.position);
+        own.chain(foreign).collect()
     }
 
     /// Together, if the events of both are no more and no larger than this; else the other one.
@@ -169,6 +201,7 @@ impl Page {
         Self {
             bytes: self.bytes.clone(),
             events: std::mem::replace(&mut self.events, rest),
+            foreign: Vec::new(),
         }
     }
 
@@ -196,9 +229,20 @@ impl PageWriter {
         Self {
             bytes: Vec::new(),
             events: Vec::new(),
+            foreign: Vec::new(),
             seed,
             max_rows,
             max_bytes,
+            shard: None,
+        }
+    }
+
+    /// Takes the rows of this shard only; it passes the others, without encoding them.
+    #[must_use]
+    pub fn only(self, shard: Shard) -> Self {
+        Self {
+            shard: Some(shard),
+            ..self
         }
     }
 
@@ -208,30 +252,39 @@ impl PageWriter {
         Self {
             bytes: Vec::new(),
             events: Vec::new(),
+            foreign: Vec::new(),
             seed: self.seed.clone(),
             max_rows: self.max_rows,
             max_bytes: self.max_bytes,
+            shard: self.shard,
         }
     }
 
+    /// How many rows are read for one page at the most, those of other shards included: about as many as
+    /// have a page of this one among them.
     #[must_use]
-    pub fn max_rows(&self) -> usize {
-        self.max_rows
+    pub fn most_read(&self) -> usize {
+        match self.shard {
+            Some(shard) => shard.most_read(self.max_rows),
+            None => self.max_rows,
+        }
     }
 
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.events.len()
-    }
-
+    /// No row was read yet, of this shard or of another.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty()
+        self.read() == 0
     }
 
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.events.len() >= self.max_rows || self.bytes.len() >= self.max_bytes
+        self.events.len() >= self.max_rows
+            || self.bytes.len() >= self.max_bytes
+            || self.read() >= self.most_read()
+    }
+
+    fn read(&self) -> usize {
+        self.events.len() + self.foreign.len()
     }
 
     /// Appends one event. The three closures write the JSON of the cursor, of the key object and
@@ -257,6 +310,10 @@ impl PageWriter {
         key: impl FnOnce(&mut Vec<u8>),
         data: impl FnOnce(&mut Vec<u8>),
     ) -> Taken {
+        if self.shard.is_some_and(|shard| !shard.holds(position.key())) {
+            self.foreign.push(position);
+            return Taken::Yes;
+        }
         let out = &mut self.bytes;
         let start = out.len();
         out.extend_from_slice(b"{\"id\":\"");
@@ -303,6 +360,7 @@ impl PageWriter {
         Page {
             bytes: self.bytes.into(),
             events: self.events,
+            foreign: self.foreign,
         }
     }
 }

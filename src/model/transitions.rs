@@ -176,6 +176,11 @@ pub enum Refusal {
         "the checkpoint cannot be kept: it is a place in the order of {was}, and the source is now read in the order of {is}"
     )]
     OtherOrder { was: String, is: String },
+    #[error(
+        "the checkpoint cannot be kept: it is that of shard {was}, and the source is now shard {is}; shards are \
+         changed by `dbtick reshard`"
+    )]
+    OtherShard { was: String, is: String },
 }
 
 pub fn apply(

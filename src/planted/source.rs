@@ -11,6 +11,7 @@ use super::names::Bug;
 use crate::model::late::{Sight, Survey, Witness};
 use crate::model::page::PageWriter;
 use crate::model::position::{Position, Scalar};
+use crate::model::shard::Shard;
 use crate::source::{Description, Located, ReadPage, Source, SourceError, WaitedFor};
 
 #[derive(Debug)]
@@ -45,6 +46,10 @@ impl Source for Planted {
             },
             false => sight,
         })
+    }
+
+    fn shard(&self) -> Option<Shard> {
+        self.inner.shard()
     }
 
     async fn who_is(&self, witness: &Witness) -> Result<Option<WaitedFor>, SourceError> {

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::model::late::{Sight, Survey, Witness};
 use crate::model::page::{EventId, PageWriter};
 use crate::model::position::{Position, Scalar};
+use crate::model::shard::Shard;
 
 /// Says of an event that it need not be sent.
 pub type Skip = Arc<dyn Fn(&EventId) -> bool + Send + Sync>;
@@ -90,7 +91,7 @@ impl Source for Bounded {
             let cut = read.page.cut(|place| *place <= self.up_to);
             read.end |= !cut.is_empty();
             read.survey = Survey::default();
-            let last = read.page.last_position().cloned();
+            let last = read.page.reached().cloned();
             if let Some(skip) = &self.skip {
                 read.page = read.page.without(|id| skip(id));
             }
@@ -101,6 +102,10 @@ impl Source for Bounded {
                 _ => return Ok(read),
             }
         }
+    }
+
+    fn shard(&self) -> Option<Shard> {
+        self.inner.shard()
     }
 
     async fn look(&self, _known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {

@@ -286,7 +286,7 @@ impl<C: Codec> Shape<C> {
     /// more, and one more again where the last row may have a tombstone at its position.
     pub(super) fn limit(&self, writer: &PageWriter) -> i64 {
         let twin = i64::from(self.keyset.tombstones.is_some());
-        i64::try_from(writer.max_rows()).map_or(i64::MAX, |rows| rows.saturating_add(1 + twin))
+        i64::try_from(writer.most_read()).map_or(i64::MAX, |rows| rows.saturating_add(1 + twin))
     }
 
     pub(super) fn op(&self, row: &C::Row) -> Op {

@@ -234,7 +234,7 @@ impl Poller {
             for event in read.page.events() {
                 audit.see(event.id, &event.position, demand, accounts, most);
             }
-            match read.page.last_position() {
+            match read.page.reached() {
                 Some(last) if !read.end && !beyond => after = Some(last.clone()),
                 _ => return Ok(audit),
             }

@@ -10,6 +10,7 @@ use chrono::TimeDelta;
 use super::Poller;
 use super::budget::Budget;
 use super::keeper::Standing;
+use super::layout;
 use super::reading::{answered, load, load_document, may_try_again, pause, read_last};
 use super::report::TickError;
 use crate::config::Start;
@@ -27,6 +28,7 @@ pub(super) async fn first_standing(
     if let Some(standing) = refuse_if_born(poller).await? {
         return Ok(Some(standing));
     }
+    layout::refuse_another(poller).await?;
     match &poller.start {
         Start::Beginning => Ok(Some(Standing {
             document: first_document(poller, None),

@@ -150,7 +150,7 @@ impl Chase<'_> {
         let low_place = low.as_ref().map(|mark| &mark.position);
         let cut = page.cut(|place| Some(place) <= low_place);
         let reached = end || !cut.is_empty();
-        let last = page.last_position().cloned();
+        let last = page.reached().cloned();
         let had = page.events().iter();
         let had = had.filter(|event| lag.delivered.contains_key(&event.id));
         let had: Vec<Position> = had.map(|event| event.position.clone()).collect();
@@ -213,7 +213,7 @@ impl Chase<'_> {
             }
             let (mut page, types, end) = self.read(after.as_ref()).await?;
             let cut = page.cut(|place| Some(place) <= top.as_ref());
-            let last = page.last_position().cloned();
+            let last = page.reached().cloned();
             let page = page.without(|id| !memory.has(id) || has.contains_key(id));
             if !page.is_empty() {
                 let settled = self.send(&page, &types).await;

@@ -181,7 +181,7 @@ impl<'a> Pipeline<'a> {
             }
             let Some(next) = self.supply.front() else {
                 return match self.supply.is_over() {
-                    true => Holds::Over(Outcome::Drained),
+                    true => Holds::Over(self.drained()),
                     false => Holds::Waiting,
                 };
             };
@@ -204,6 +204,13 @@ impl<'a> Pipeline<'a> {
             self.flight.launch(&self.document, unsent);
             self.has_launched = true;
         }
+    }
+
+    /// Nothing is left, as far as anybody has looked.
+    fn drained(&self) -> Outcome {
+        let (budget, now) = (&self.call.budget, self.poller.clock.monotonic());
+        let foreign = self.supply.passed_at_the_end();
+        foreign.outcome(Outcome::Drained, budget, now)
     }
 
     /// What keeps the next batch back, other than those before it.
@@ -374,12 +381,18 @@ impl<'a> Pipeline<'a> {
                 self.has_launched = false;
                 Ok(None)
             }
-            Again::Nothing { sweep, held } => {
+            Again::Nothing {
+                sweep,
+                held,
+                foreign,
+            } => {
                 let (to, known) = proven(self.poller, &self.document, &sweep);
                 let document = self.lease.settle(to, known).await;
                 progress.stands(&document, &sweep);
                 progress.late.held(held);
-                Ok(Some(Outcome::Drained))
+                let now = self.poller.clock.monotonic();
+                let budget = &self.call.budget;
+                Ok(Some(foreign.outcome(Outcome::Drained, budget, now)))
             }
         }
     }
@@ -391,7 +404,9 @@ impl<'a> Pipeline<'a> {
         progress: &mut Progress,
     ) -> Result<Outcome, TickError> {
         self.await_commit(progress).await;
-        let End { seen, held, error } = self.supply.end();
+        let End {
+            seen, held, error, ..
+        } = self.supply.end();
         seen.iter().for_each(|seen| self.sweep.pass(seen));
         let also_behind = catch_up::is_due(self.poller, &self.document);
         let then = match also_behind {

@@ -185,7 +185,8 @@ impl<'a> Keeper<'a> {
             let mut body = pin!(body(Lease::new(
                 requests,
                 self.mark.token,
-                self.poller.beside.as_ref()
+                self.poller.beside.as_ref(),
+                self.poller.source.shard(),
             )));
             let kept = {
                 let mut keep = pin!(self.keep(&mut inbox));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use serde::Serialize;
 
+use super::layout::LayoutError;
 use super::memory::remembered;
 use super::sweeping::Held;
 use crate::clock::Timestamp;
@@ -132,6 +133,8 @@ pub enum TickError {
          copy surely has: `dbtick reset {poller} --to-cursor … --to-key …`"
     )]
     Restored { poller: String },
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
     #[error(transparent)]
     Source(#[from] SourceError),
     #[error(transparent)]
@@ -373,6 +376,7 @@ impl TickError {
             Self::DocumentGone { .. } => "document_gone",
             Self::Document { .. } => "document_refused",
             Self::Restored { .. } => "restored",
+            Self::Layout(_) => "resharded",
             Self::Source(_) => "source_failed",
             Self::Store(_) => "store_failed",
             Self::Refused(_) => "refused",

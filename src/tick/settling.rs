@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::birth::leave_birth_marker;
 use super::budget::Budget;
 use super::drain::Work;
+use super::foreign::Foreign;
 use super::keeper::{Moved, Standing, settle};
 use super::memory::{self, MOST_INLINE, MOST_REMEMBERED, Memory};
 use super::reading::read_last;
@@ -106,6 +107,7 @@ pub(super) enum Again {
     Nothing {
         sweep: Box<Sweep>,
         held: Held,
+        foreign: Foreign,
     },
 }
 
@@ -127,14 +129,26 @@ pub(super) async fn look_again(
             memory,
             unsent: *unsent,
         })),
-        Next::End { seen, held } => {
+        Next::End {
+            seen,
+            held,
+            foreign,
+        } => {
             seen.iter().for_each(|seen| sweep.pass(seen));
             Again::Nothing {
                 sweep: Box::new(sweep),
                 held,
+                foreign,
             }
         }
     })
+}
+
+/// What an idle tick has read.
+pub(super) struct Passed<'a> {
+    pub(super) seen: &'a [Seen],
+    pub(super) held: Held,
+    pub(super) foreign: Foreign,
 }
 
 /// Nothing is to be delivered. What was proven since the last write is written down, by one write and
@@ -143,11 +157,15 @@ pub(super) async fn settle_idle(
     poller: &Poller,
     standing: Standing,
     mut sweep: Sweep,
-    seen: &[Seen],
-    held: Held,
+    passed: Passed<'_>,
     budget: &Budget,
     progress: &mut Progress,
 ) -> Result<Outcome, TickError> {
+    let Passed {
+        seen,
+        held,
+        foreign,
+    } = passed;
     seen.iter().for_each(|seen| sweep.pass(seen));
     let document = &standing.document;
     let (to, mut late) = proven(poller, document, &sweep);
@@ -155,7 +173,9 @@ pub(super) async fn settle_idle(
         0 => None,
         _ => awaited(poller, &sweep, budget).await?,
     };
-    let writes = awaited.is_some() || is_worth_a_write(document, to.as_ref(), &late);
+    let writes = awaited.is_some()
+        || is_worth_a_write(document, to.as_ref(), &late)
+        || foreign.is_worth_a_write(document, to.as_ref(), &late);
     if !writes {
         return Ok(Outcome::Idle);
     }

@@ -1,6 +1,8 @@
 //! Reading behind the checkpoint: one look at the writers, then page after page, leaving out what was
 //! delivered before (B5). What may follow from it is decided in `model::late`.
 
+mod server;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,21 +11,19 @@ use tracing::Instrument;
 
 use super::Poller;
 use super::budget::Budget;
+use super::foreign::Foreign;
 use super::keeper::Standing;
 use super::memory::Memory;
-use super::reading::{
-    load_document, look, read_portion, refuse_another_order, refuse_another_server,
-};
+use super::reading::{look, read_portion, refuse_another_order, refuse_another_server};
 use super::report::TickError;
-use crate::model::late::{Continuity, Rewind, Seen, Sight, Survey, Sweep, rewind_target};
+use crate::model::late::{Seen, Sight, Survey, Sweep};
 use crate::model::page::Page;
 use crate::model::position::Position;
 use crate::model::schema::Schema;
 use crate::model::state::StateDocument;
-use crate::model::transitions::{Operator, Order};
 use crate::source::{ReadPage, SourceError, Types};
 use crate::telemetry::spans;
-use crate::tick::operate::Otherwise;
+use server::{Server, go_back, what_became_of_the_server};
 
 /// Pages that are read on top of one that was delivered for the most part.
 const MOST_MORE: u32 = 8;
@@ -126,6 +126,7 @@ pub(super) enum Next {
     End {
         seen: Vec<Seen>,
         held: Held,
+        foreign: Foreign,
     },
 }
 
@@ -184,88 +185,6 @@ fn sweep(poller: &Poller, document: &StateDocument, sight: Sight) -> Sweep {
     )
 }
 
-enum Server {
-    Stands,
-    /// It was restarted long after the checkpoint; the names of transactions begin anew.
-    ForgetFences,
-    GoBack {
-        /// `None`: to the beginning.
-        version: Option<u64>,
-        why: String,
-    },
-}
-
-fn what_became_of_the_server(
-    poller: &Poller,
-    document: &StateDocument,
-    sight: &Sight,
-) -> Result<Server, TickError> {
-    let (Some(was), Some(is)) = (&document.late.epoch, &sight.epoch) else {
-        return Ok(Server::Stands);
-    };
-    let continuity = is.continues(was);
-    let why = match continuity {
-        Continuity::Same => return Ok(Server::Stands),
-        Continuity::Restarted => "the database was restarted",
-        Continuity::TookOver => "another server has taken over",
-        Continuity::Restored { .. } => "the database was restored from an older copy",
-        Continuity::ClockBack => "the database's clock was put back",
-    };
-    let go_back = |version| {
-        Ok(Server::GoBack {
-            version,
-            why: why.to_owned(),
-        })
-    };
-    match rewind_target(
-        &document.history,
-        was,
-        is,
-        &continuity,
-        poller.recovery_point,
-    ) {
-        Rewind::Nowhere => Ok(Server::ForgetFences),
-        Rewind::To { version } => go_back(Some(version)),
-        Rewind::Beginning => go_back(None),
-        Rewind::Unknown => Err(TickError::Restored {
-            poller: poller.name.clone(),
-        }),
-    }
-}
-
-async fn go_back(
-    poller: &Poller,
-    version: Option<u64>,
-    why: &str,
-    sight: &Sight,
-) -> Result<Standing, TickError> {
-    let by = Operator {
-        who: "dbtick".to_owned(),
-        why: why.to_owned(),
-        id: format!("{:032x}", poller.clock.random()),
-    };
-    let Some(epoch) = sight.epoch.clone() else {
-        unreachable!("an epoch has been compared");
-    };
-    let order = |evidence| Order::Rewind {
-        version,
-        epoch: epoch.clone(),
-        source: poller.identity(),
-        evidence,
-    };
-    poller
-        .operate(&by, Otherwise::Refuse, order)
-        .await
-        .map_err(TickError::from)?;
-    match load_document(poller).await? {
-        Some(standing) => Ok(standing),
-        None => Err(TickError::DocumentGone {
-            key: poller.state_key.to_string(),
-            poller: poller.name.clone(),
-        }),
-    }
-}
-
 /// The rows behind `unsent`, without a query when it reached the end.
 pub(super) async fn read_after(
     poller: &Poller,
@@ -288,6 +207,7 @@ pub(super) async fn read_after(
         None => Ok(Next::End {
             seen: Vec::new(),
             held: unsent.held,
+            foreign: Foreign::default(),
         }),
     }
 }
@@ -348,6 +268,9 @@ async fn read_enough(
     let mut passed = Vec::new();
     let mut found: Option<Unsent> = None;
     let mut more = MOST_MORE;
+    let mut foreign = Foreign::default();
+    let shard = poller.source.shard();
+    let most_read = shard.map_or(usize::MAX, |shard| shard.most_read(max_rows));
     loop {
         let read = read_portion(poller, after.as_ref(), portion, budget).await;
         let ReadPage {
@@ -374,12 +297,14 @@ async fn read_enough(
         refuse_another_order(poller, document, &schema)?;
         refuse_other_evidence(sweep, &survey)?;
         let held = hold_back(poller, document, sweep, &mut page, &survey, budget).await?;
-        let places = page.events().iter().map(|event| &event.position);
-        let seen = sweep.see(places, end || held != Held::default(), survey);
+        let seen = sweep.see(page.places(), end || held != Held::default(), survey);
         let (end, last, read) = (seen.end, seen.last.clone(), page.len());
         passed.push(seen);
+        foreign.rows += page.foreign();
+        // As many rows as may be were read, and most of them are of other shards.
+        let is_sparse = read + page.foreign() >= most_read && read < max_rows / 2;
         let page = page.without(|id| memory.has(id));
-        let is_thin = page.len() < read / 2;
+        let is_thin = page.len() < read / 2 || is_sparse;
         let survey_of = passed.last().cloned();
         match &mut found {
             None if page.is_empty() => {}
@@ -423,10 +348,25 @@ async fn read_enough(
             }
             (Some(unsent), _) => return Ok(Next::Rows(Box::new(unsent))),
             (None, Some(last)) => {
+                let now = poller.clock.monotonic();
+                if foreign.rows > 0 && (budget.is_spent(now) || budget.is_others_turn(now)) {
+                    foreign.took_too_long = true;
+                    return Ok(Next::End {
+                        seen: passed,
+                        held,
+                        foreign,
+                    });
+                }
                 found = None;
                 after = Some(last);
             }
-            (None, None) => return Ok(Next::End { seen: passed, held }),
+            (None, None) => {
+                return Ok(Next::End {
+                    seen: passed,
+                    held,
+                    foreign,
+                });
+            }
         }
     }
 }

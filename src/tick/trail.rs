@@ -107,7 +107,7 @@ impl Poller {
                 Some(Obstacle::Waits(outcome.sentence()))
             }
             Ok(_) => None,
-            Err(TickError::MarkedFailed) => None,
+            Err(TickError::MarkedFailed | TickError::Layout(_)) => None,
             Err(error) => Some(Obstacle::Fails(error.story())),
         };
         let moves = ["reset", "rollback", "import", "clone", "discard"];

@@ -32,6 +32,7 @@ fn is_lasting(error: &TickError) -> bool {
         | TickError::Refused(_)
         | TickError::MarkedFailed
         | TickError::Crowded
+        | TickError::Layout(_)
         // There is nothing that could be written to.
         | TickError::DocumentGone { .. }
         | TickError::Document { .. }

@@ -134,6 +134,7 @@ pub(crate) fn batch() -> Batch {
     let fence = Fence {
         token: FencingToken::default(),
         sequence: 1,
+        shard: None,
     };
     Batch::assemble("orders", &[], &writer.finish(), fence, 1, None)
 }

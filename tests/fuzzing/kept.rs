@@ -61,6 +61,7 @@ pub(crate) fn quarantine(input: &[u8]) {
         let fence = Fence {
             token: FencingToken::default(),
             sequence: 1,
+            shard: None,
         };
         let Some(batch) = case.batch(fence, salt) else {
             continue;

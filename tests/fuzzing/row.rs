@@ -156,6 +156,7 @@ impl World {
             deletes: Deletes::Unseen,
             outbox: None,
             late: LateCommits::default(),
+            shard: None,
         };
         Self {
             writer,

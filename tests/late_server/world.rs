@@ -101,6 +101,7 @@ impl World {
                 mode,
                 ..LateCommits::default()
             },
+            shard: None,
         };
         Self {
             source: Arc::new(Counting::of(&config)),

@@ -124,6 +124,7 @@ impl Server {
             deletes: Deletes::Unseen,
             outbox: None,
             late,
+            shard: None,
         }
     }
 

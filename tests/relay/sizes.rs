@@ -38,6 +38,7 @@ fn batch(notes: &[usize]) -> Batch {
     let fence = Fence {
         token: FencingToken::default(),
         sequence: 1,
+        shard: None,
     };
     Batch::assemble("orders", &[], &writer.finish(), fence, 1, None)
 }

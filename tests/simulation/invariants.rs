@@ -192,6 +192,7 @@ impl Invariants {
             | TickError::Restored { .. }
             | TickError::Refused(_)
             | TickError::Crowded
+            | TickError::Layout(_)
             | TickError::Bug { .. } => false,
         };
         let told = |name| match name {

@@ -220,6 +220,7 @@ impl Fixture {
             deletes: Deletes::Unseen,
             outbox: None,
             late: LateCommits::default(),
+            shard: None,
         }
     }
 }

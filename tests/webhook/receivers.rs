@@ -64,7 +64,11 @@ fn batch(poller: &str, (token, sequence): (u64, u64), data: &[&str]) -> Batch {
         );
     }
     let token = (0..token).fold(FencingToken::default(), |token, _| token.next());
-    let fence = Fence { token, sequence };
+    let fence = Fence {
+        token,
+        sequence,
+        shard: None,
+    };
     Batch::assemble(poller, &[], &writer.finish(), fence, 1, None)
 }
 

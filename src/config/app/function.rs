@@ -6,21 +6,24 @@ use std::{fs, io};
 
 use serde_json::Value;
 
-use super::bindings::Host;
-use super::{Function, FunctionPollers, read_json, retry, status};
+use super::bindings::{Bindings, Host};
+use super::fan_out::Half;
+use super::{Function, FunctionPollers, fan_out, read_json, retry, status};
 use crate::config::fault::{Faults, Place};
 use crate::config::parse::{self, Reader};
 use crate::config::relay::{Candidate, Relays};
 use crate::config::repeated::OnceOnly;
-use crate::config::{Fault, Settings, raw, schema, shape};
+use crate::config::{Fault, MessageQueue, PollTrigger, Settings, raw, schema, shape};
 use crate::schedule::Schedule;
 
 const DEFAULT_PARALLEL: u32 = 4;
 
 /// A function before its pollers' names are compared with those of the others.
 pub(super) struct Loaded {
-    name: String,
+    pub(super) name: String,
     file: PathBuf,
+    /// What it is to become once all functions are known.
+    pub(super) fans_out: Option<Half>,
     /// Also those of broken pollers: a mended one must not surprise a good one.
     names: Vec<(String, Place)>,
     function: Function,
@@ -50,6 +53,8 @@ pub(super) struct Written {
     pub(super) is_relay: bool,
     /// The same for `status`.
     pub(super) is_status: bool,
+    /// The same for `fan_out`.
+    pub(super) is_fan_out: bool,
 }
 
 pub(super) fn read(root: &Path, name: String) -> Written {
@@ -60,7 +65,7 @@ pub(super) fn read(root: &Path, name: String) -> Written {
         let document = document.as_ref();
         document.is_some_and(|(_, document)| document.get(key).is_some())
     };
-    let (is_relay, is_status) = (has("relay"), has("status"));
+    let (is_relay, is_status, is_fan_out) = (has("relay"), has("status"), has("fan_out"));
     let raw = document.and_then(|(text, document)| shaped(&text, document, &mut faults));
     Written {
         name,
@@ -69,6 +74,7 @@ pub(super) fn read(root: &Path, name: String) -> Written {
         raw,
         is_relay,
         is_status,
+        is_fan_out,
     }
 }
 
@@ -81,6 +87,9 @@ pub(super) fn load(
     relays: &Relays,
 ) -> Loaded {
     let status = written.is_status.then(|| status::parse(&written, host));
+    let fan_out = written
+        .is_fan_out
+        .then(|| fan_out::parse(&written, host.settings));
     let Written {
         name,
         file,
@@ -88,11 +97,20 @@ pub(super) fn load(
         raw,
         is_relay: _,
         is_status: _,
+        is_fan_out: _,
     } = written;
     let mut names = Vec::new();
+    let mut fans_out = None;
     let function = match relays.get(&name) {
         _ if let Some(status) = status => match status {
             Ok(status) => Function::Status(status),
+            Err(found) => Function::Faulty([faults.into_vec(), found].concat()),
+        },
+        _ if let Some(fan_out) = fan_out => match fan_out {
+            Ok(half) => {
+                fans_out = Some(half);
+                Function::NotAPoller
+            }
             Err(found) => Function::Faulty([faults.into_vec(), found].concat()),
         },
         Some(Candidate::Relay(relay)) => Function::Relay(relay.clone()),
@@ -119,6 +137,7 @@ pub(super) fn load(
     Loaded {
         name,
         file,
+        fans_out,
         names,
         function,
     }
@@ -142,6 +161,7 @@ pub(super) fn settle_names(loaded: Vec<Loaded>) -> BTreeMap<String, Function> {
                 function if clashes.is_empty() => function,
                 Function::Faulty(faults) => Function::Faulty([faults, clashes].concat()),
                 Function::Pollers(_)
+                | Function::FanOut(_)
                 | Function::Relay(_)
                 | Function::Status(_)
                 | Function::NotAPoller => Function::Faulty(clashes),
@@ -188,7 +208,8 @@ fn read_document(root: &Path, file: &Path, faults: &mut Faults) -> Option<(Strin
 fn shaped(text: &str, document: Value, faults: &mut Faults) -> Option<raw::FunctionFile> {
     let is_poller = document.get("poller").is_some() || document.get("pollers").is_some();
     suspect_keys(&document, is_poller, faults);
-    if !is_poller && document.get("relay").is_none() && document.get("status").is_none() {
+    let others = ["relay", "status", "fan_out"];
+    if !is_poller && others.iter().all(|key| document.get(key).is_none()) {
         return None;
     }
     read_json::<OnceOnly>(text, faults);
@@ -208,9 +229,11 @@ fn shaped(text: &str, document: Value, faults: &mut Faults) -> Option<raw::Funct
 /// The host tolerates any key beside its own, so a misspelt one would be ignored in silence.
 fn suspect_keys(document: &Value, is_poller: bool, faults: &mut Faults) {
     let ours: &[&str] = if is_poller {
-        &["poller", "pollers", "parallel", "relay", "status"]
+        &[
+            "poller", "pollers", "parallel", "relay", "status", "fan_out",
+        ]
     } else {
-        &["poller", "pollers", "relay", "status"]
+        &["poller", "pollers", "relay", "status", "fan_out"]
     };
     for key in document
         .as_object()
@@ -242,17 +265,21 @@ fn parse_function(
         poller,
         pollers,
         parallel,
+        fan_out: _,
         relay: _,
         status: _,
     } = raw;
     let root = Place::root();
-    check_bindings(&bindings, reader.faults);
+    let trigger = trigger(reader, &bindings);
+    check_outputs(&bindings, reader.faults);
     let schedule = schedule(&bindings, reader.settings);
-    if parallel.is_some() && pollers.is_none() {
-        let hint = "remove it, or write pollers";
-        reader
-            .faults
-            .add(&root.key("parallel"), "means nothing without pollers", hint);
+    let is_sharded = poller
+        .as_ref()
+        .is_some_and(|poller| poller.shards.is_some());
+    if parallel.is_some() && pollers.is_none() && !is_sharded {
+        let hint = "remove it, or write pollers or shards";
+        let problem = "means nothing without pollers or shards";
+        reader.faults.add(&root.key("parallel"), problem, hint);
     }
     let blocks: Vec<(Place, String, raw::Poller)> = match (poller, pollers) {
         (Some(_), Some(_)) => {
@@ -275,23 +302,27 @@ fn parse_function(
     };
     let pollers: Vec<_> = blocks
         .into_iter()
-        .map(|(at, fallback, block)| {
+        .map(|(at, fallback, mut block)| {
             let name = reader.name(&at, block.name.as_deref(), &fallback);
             names.extend(name.clone().map(|name| (name, at.clone())));
-            parse::poller(reader, &at, block, name)
+            let shards = block.shards.take();
+            let whole = parse::poller(reader, &at, block, name)?;
+            parse::shards(reader, &at, shards, whole)
         })
         .collect();
+    let pollers: Option<Vec<Vec<_>>> = pollers.into_iter().collect();
     Some(FunctionPollers {
         name: function.to_owned(),
-        pollers: pollers.into_iter().collect::<Option<_>>()?,
+        pollers: pollers?.concat(),
         parallel: parallel.unwrap_or(DEFAULT_PARALLEL) as usize,
+        trigger: trigger?,
         schedule,
         retry: retry::effective(own_retry.as_ref(), host_retry),
     })
 }
 
 /// The host says what is wrong with it; here it only tells how often ticks come.
-fn schedule(bindings: &[raw::Binding], settings: &Settings) -> Option<Schedule> {
+pub(super) fn schedule(bindings: &[raw::Binding], settings: &Settings) -> Option<Schedule> {
     let text = bindings
         .iter()
         .find(|binding| binding.kind.eq_ignore_ascii_case("timerTrigger"))
@@ -299,7 +330,21 @@ fn schedule(bindings: &[raw::Binding], settings: &Settings) -> Option<Schedule> 
     Schedule::parse(&settings.resolve(text).ok()?).ok()
 }
 
-fn check_bindings(bindings: &[raw::Binding], faults: &mut Faults) {
+/// By a message, where there is a queueTrigger; else there must be a timer.
+fn trigger(reader: &mut Reader<'_>, bindings: &[raw::Binding]) -> Option<PollTrigger> {
+    let all = Bindings::of(bindings);
+    let Some(placed) = all.all.iter().find(|placed| placed.is("queueTrigger")) else {
+        check_timer(bindings, reader.faults);
+        return Some(PollTrigger::Timer);
+    };
+    let (endpoint, queue) = parse::queue_trigger(reader, &placed.at, placed.binding)?;
+    Some(PollTrigger::Queue {
+        binding: placed.named(reader.faults)?,
+        queue: MessageQueue { endpoint, queue },
+    })
+}
+
+pub(super) fn check_timer(bindings: &[raw::Binding], faults: &mut Faults) {
     let at = Place::root().key("bindings");
     if !bindings
         .iter()
@@ -312,6 +357,10 @@ fn check_bindings(bindings: &[raw::Binding], faults: &mut Faults) {
              \"schedule\": \"*/15 * * * * *\" }",
         );
     }
+}
+
+pub(super) fn check_outputs(bindings: &[raw::Binding], faults: &mut Faults) {
+    let at = Place::root().key("bindings");
     for (index, binding) in bindings.iter().enumerate() {
         let direction = binding.direction.as_deref().unwrap_or("in");
         if !direction.eq_ignore_ascii_case("in") {

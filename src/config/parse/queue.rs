@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Reader;
 use super::storage::NamedStorage;
-use crate::azure::connection::Service;
+use crate::azure::connection::{Service, ServiceEndpoint};
 use crate::azure::queue::{Posting, TimeToLive};
 use crate::config::fault::Place;
 use crate::config::{Claims, MessageEncoding, Per, QueueConfig, human, raw};
@@ -69,6 +69,19 @@ pub(super) fn notices(
         claim_check: None,
     };
     self::queue(reader, at, unless_told)
+}
+
+/// Where the messages of a queueTrigger are. `at`: of the binding.
+pub(in crate::config) fn trigger(
+    reader: &mut Reader<'_>,
+    at: &Place,
+    binding: &raw::Binding,
+) -> Option<(Arc<ServiceEndpoint>, String)> {
+    let name = binding.queue_name.as_deref().unwrap_or_default();
+    let queue = reader.queue_name(&at.key("queueName"), name);
+    let storage = reader.storage(at, binding.connection.as_deref())?;
+    let endpoint = reader.service(&storage, Service::Queue)?;
+    Some((Arc::new(endpoint), queue?))
 }
 
 impl Reader<'_> {

@@ -114,6 +114,7 @@ pub(super) fn source(
             None => None,
         },
         late: late?,
+        shard: None,
     })
 }
 

@@ -201,7 +201,7 @@ impl Reader<'_> {
                     self.fault(
                         "bindings",
                         "no binding is a trigger",
-                        "add a timerTrigger or an httpTrigger",
+                        "add a timerTrigger, an httpTrigger or a queueTrigger",
                     );
                 }
                 None
@@ -218,6 +218,7 @@ impl Reader<'_> {
         match binding.kind.to_ascii_lowercase().as_str() {
             "timertrigger" => self.timer(index, binding).map(Trigger::Timer),
             "httptrigger" => self.http(index, binding, function).map(Trigger::Http),
+            "queuetrigger" => self.messages(index, binding).map(Trigger::Queue),
             _ => Some(Trigger::NotRunHere(format!(
                 "its trigger has the type '{}', which the local host does not fire",
                 binding.kind
@@ -297,10 +298,14 @@ impl Reader<'_> {
     }
 
     fn queue(&mut self, index: usize, binding: &Binding) -> Option<QueueOutput> {
-        const DEFAULT_CONNECTION: &str = "AzureWebJobsStorage";
-        if !binding.kind.eq_ignore_ascii_case("queue") {
-            return None;
+        match binding.kind.eq_ignore_ascii_case("queue") {
+            true => self.messages(index, binding),
+            false => None,
         }
+    }
+
+    fn messages(&mut self, index: usize, binding: &Binding) -> Option<QueueOutput> {
+        const DEFAULT_CONNECTION: &str = "AzureWebJobsStorage";
         let text = |member: &str| binding.raw.get(member).and_then(Value::as_str);
         let at = format!("bindings[{index}].queueName");
         let queue = match self.settings.resolve(text("queueName").unwrap_or_default()) {

@@ -2,13 +2,14 @@
 //! configuration does it: keys without case, arrays as `:0`, `:1`, every value a text.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::json_file::JsonFile;
-use super::{Function, HandlerDescription, Trigger};
+use super::{Function, HandlerDescription, QueueOptions, Trigger};
 use crate::config::{Fault, Settings};
 use crate::schedule::time_span;
 
@@ -24,6 +25,7 @@ pub(super) struct HostJson {
     pub(super) initialization_timeout: Duration,
     pub(super) route_prefix: String,
     pub(super) queue_messages_in_base64: bool,
+    pub(super) queues: QueueOptions,
     forwards_http: Option<&'static str>,
 }
 
@@ -68,6 +70,7 @@ pub(super) fn read(root: &Path, settings: &Settings, faults: &mut Vec<Fault>) ->
         queue_messages_in_base64: !config
             .text("extensions.queues.messageEncoding")
             .is_some_and(|encoding| encoding.eq_ignore_ascii_case("none")),
+        queues: config.queues(faults),
         forwards_http: ["enableForwardingHttpRequest", "enableProxyingHttpRequest"]
             .into_iter()
             .find(|flag| config.is_on(&format!("customHandler.{flag}"))),
@@ -164,6 +167,46 @@ impl Configuration {
                 problem: why,
                 hint: remedy.to_owned(),
             },
+        }
+    }
+
+    /// The batch is half of what may be worked on at once, unless told.
+    fn queues(&self, faults: &mut Vec<Fault>) -> QueueOptions {
+        let batch_size = self.count("extensions.queues.batchSize", 16, 1..=32, faults);
+        let threshold = "extensions.queues.newBatchThreshold";
+        let hidden = "extensions.queues.visibilityTimeout";
+        QueueOptions {
+            batch_size,
+            new_batch_threshold: self.count(threshold, batch_size / 2, 0..=1000, faults),
+            max_dequeue_count: self.count("extensions.queues.maxDequeueCount", 5, 1..=1000, faults),
+            visibility_timeout: match self.text(hidden) {
+                None | Some("00:00:00") => Duration::ZERO,
+                Some(_) => self.span(hidden, Duration::ZERO, faults),
+            },
+        }
+    }
+
+    fn count(
+        &self,
+        path: &str,
+        default: u16,
+        range: RangeInclusive<u16>,
+        faults: &mut Vec<Fault>,
+    ) -> u16 {
+        let Some(text) = self.text(path) else {
+            return default;
+        };
+        match text.parse() {
+            Ok(count) if range.contains(&count) => count,
+            _ => {
+                let why = format!(
+                    "'{text}' is not a number from {} to {}",
+                    range.start(),
+                    range.end()
+                );
+                faults.push(self.fault(path, why, "write such a number"));
+                default
+            }
         }
     }
 

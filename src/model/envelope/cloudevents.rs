@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Batch, opened};
 use crate::model::page::Op;
+use crate::model::shard::Shard;
 
 /// `subject` is the key as compact JSON. The fence is text, because an Integer of CloudEvents has 32
 /// bits. There is no `time`: a poller does not know when a row changed.
@@ -23,6 +24,8 @@ struct Attributes<'a> {
     batchid: &'a str,
     fencetoken: &'a str,
     fencesequence: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fenceshard: Option<Shard>,
 }
 
 pub(super) fn encode(batch: &Batch) -> Bytes {
@@ -49,6 +52,7 @@ pub(super) fn encode(batch: &Batch) -> Bytes {
             batchid: batch.id.as_str(),
             fencetoken: &token,
             fencesequence: &sequence,
+            fenceshard: batch.fence.shard,
         };
         out.extend_from_slice(&opened(&attributes));
         out.extend_from_slice(b",\"data\":");

@@ -29,6 +29,7 @@ fn batch() -> Batch {
     let fence = Fence {
         token: FencingToken::default().at_least(7),
         sequence: 3,
+        shard: None,
     };
     Batch::assemble("orders", &[], &writer.finish(), fence, 1, None)
 }

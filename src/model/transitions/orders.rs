@@ -1,6 +1,7 @@
 //! What a person does to a poller from outside. Every order is audited, and found again by its id
 //! when the answer to its write was lost.
 
+mod parted;
 mod stuck;
 
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use crate::model::lease::AgeEvidence;
 use crate::model::schema::Schema;
 use crate::model::sinks::{self, Lag};
 use crate::model::state::{AuditEntry, CursorMark, StateDocument, Status};
+
+pub use parted::{Parting, RETIRED, same_part};
 
 /// Older entries of the audit trail are dropped beyond this.
 const AUDIT_KEPT: usize = 50;
@@ -82,6 +85,11 @@ pub enum Order {
         token: u64,
         /// Also where it has not expired: its holder may be at work.
         even_if_alive: bool,
+        evidence: AgeEvidence,
+    },
+    /// The rows of the poller are parted in another way, into other documents.
+    Part {
+        step: Parting,
         evidence: AgeEvidence,
     },
     Pause,
@@ -173,6 +181,13 @@ pub(super) fn apply(
             Some(reviewed) => reviewed,
             None => return Ok(Applied::Already),
         },
+        Order::Part { step, evidence } => {
+            refuse_if_held(document, *evidence)?;
+            match parted::apply(document, step, now) {
+                Some(parted) => parted,
+                None => return Ok(Applied::Already),
+            }
+        }
         Order::Pause => return set_status(document, Status::Paused, by, "pause", now),
         Order::Resume => return set_status(document, Status::Active, by, "resume", now),
         Order::Fail => return set_status(document, Status::Failed, by, "mark failed", now),
@@ -320,6 +335,7 @@ fn adopt(
     now: Timestamp,
 ) -> Result<Option<(StateDocument, String)>, Refusal> {
     fits(document, source)?;
+    same_part(document, source)?;
     let same_columns = match (schema, &document.schema) {
         (Some(seen), Some(recorded)) => seen.hash() == recorded.hash(),
         _ => true,

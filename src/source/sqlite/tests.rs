@@ -31,6 +31,7 @@ fn config(file: &Path, cursor: &[&str], key: &[&str]) -> SourceConfig {
         deletes: Deletes::Unseen,
         outbox: None,
         late: Default::default(),
+        shard: None,
     }
 }
 

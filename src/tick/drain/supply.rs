@@ -15,6 +15,7 @@ use crate::model::position::Position;
 use crate::model::state::StateDocument;
 use crate::tick::Poller;
 use crate::tick::budget::Budget;
+use crate::tick::foreign::Foreign;
 use crate::tick::memory::Memory;
 use crate::tick::report::TickError;
 use crate::tick::sweeping::{Held, Next, Portion, Unsent, read_behind};
@@ -50,6 +51,7 @@ pub(super) struct End {
     /// Pages that were passed on the way.
     pub(super) seen: Vec<Seen>,
     pub(super) held: Held,
+    pub(super) foreign: Foreign,
     /// It is not known whether anything is left.
     pub(super) error: Option<TickError>,
 }
@@ -88,6 +90,13 @@ impl<'a> Supply<'a> {
 
     pub(super) fn is_over(&self) -> bool {
         self.ready.is_empty() && matches!(self.ahead, Ahead::End(_))
+    }
+
+    pub(super) fn passed_at_the_end(&self) -> Foreign {
+        match &self.ahead {
+            Ahead::End(end) => end.foreign,
+            _ => Foreign::default(),
+        }
     }
 
     /// What the end was like; where there is none yet, which rows stay where they are.
@@ -134,9 +143,14 @@ impl<'a> Supply<'a> {
         };
         self.ahead = match question.await {
             Ok(Next::Rows(unsent)) => Ahead::Rows(unsent),
-            Ok(Next::End { seen, held }) => Ahead::End(End {
+            Ok(Next::End {
                 seen,
                 held,
+                foreign,
+            }) => Ahead::End(End {
+                seen,
+                held,
+                foreign,
                 error: None,
             }),
             Err(error) => Ahead::End(End {

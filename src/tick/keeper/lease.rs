@@ -16,6 +16,7 @@ use crate::model::ledger::Ledger;
 use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::schema::Schema;
+use crate::model::shard::Shard;
 use crate::model::sinks::News;
 use crate::model::state::{CursorMark, StateDocument};
 use crate::model::transitions::{Advance, CatchUp, Step, Then};
@@ -34,6 +35,7 @@ pub(in crate::tick) struct Lease {
 pub(in crate::tick) struct Fences {
     token: FencingToken,
     sequence: Arc<AtomicU64>,
+    shard: Option<Shard>,
 }
 
 impl Fences {
@@ -42,6 +44,7 @@ impl Fences {
         Fence {
             token: self.token,
             sequence: self.sequence.fetch_add(1, Ordering::Relaxed) + 1,
+            shard: self.shard,
         }
     }
 }
@@ -121,15 +124,18 @@ impl Lease {
         requests: mpsc::Sender<Request>,
         token: FencingToken,
         beside: Option<&Beside>,
+        shard: Option<Shard>,
     ) -> Self {
         let fences = match beside {
             Some(Beside { token, sequence }) => Fences {
                 token: *token,
                 sequence: Arc::clone(sequence),
+                shard,
             },
             None => Fences {
                 token,
                 sequence: Arc::default(),
+                shard,
             },
         };
         Self { requests, fences }

@@ -1,0 +1,275 @@
+//! A part of the rows of a source: one shard.
+//!
+//! By a column, the database gives this part only. By key, everything is read, and rows of other shards
+//! are passed: their places are on the page, so that whoever reads comes past them, and nothing of them
+//! is encoded.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::names::shown;
+use super::{Description, Finding, Grade, Located, ReadPage, Source, SourceError, WaitedFor};
+use crate::config::{Connection, ShardConfig, SourceConfig};
+use crate::database::Databases;
+use crate::model::late::{Sight, Witness};
+use crate::model::page::PageWriter;
+use crate::model::position::{Position, Scalar};
+use crate::model::shard::{Shard, ShardBy};
+
+/// Of a page that is read to be counted.
+const COUNTED_ROWS: usize = 1000;
+const COUNTED_BYTES: usize = 1 << 20;
+const MOST_WAIT: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub struct Sharded {
+    inner: Arc<dyn Source>,
+    shard: Shard,
+    column: Option<Column>,
+}
+
+/// That says which shard a row belongs to.
+#[derive(Debug)]
+struct Column {
+    name: String,
+    /// The rows that no shard has.
+    strays: Arc<dyn Source>,
+}
+
+pub(super) fn open(
+    config: &SourceConfig,
+    shard: &ShardConfig,
+    databases: &Databases,
+) -> Arc<dyn Source> {
+    let whole = |filter: Option<String>| {
+        let config = SourceConfig {
+            filter,
+            shard: None,
+            ..config.clone()
+        };
+        super::whole(config, databases)
+    };
+    let ShardConfig { shard, column } = shard;
+    let Some(column) = column else {
+        return Arc::new(Sharded::by_key(whole(config.filter.clone()), *shard));
+    };
+    let quoted = quoted(&config.connection, column);
+    let also = |condition: String| match &config.filter {
+        // A line break ends a comment that the filter may end with.
+        Some(filter) => Some(format!("({filter}\n) AND ({condition})")),
+        None => Some(condition),
+    };
+    Arc::new(Sharded {
+        inner: whole(also(format!("{quoted} = {}", shard.index()))),
+        shard: *shard,
+        column: Some(Column {
+            name: column.clone(),
+            strays: whole(also(no_shard_has(&quoted, shard.count()))),
+        }),
+    })
+}
+
+/// Everything that is equal to no number of a shard, as ranges of an index: whatever the column can hold
+/// is either one of the numbers or in one of these.
+fn no_shard_has(column: &str, count: u16) -> String {
+    let mut ranges = vec![format!("{column} IS NULL"), format!("{column} < 0")];
+    let between = (1..count).map(|next| {
+        let before = next - 1;
+        format!("({column} > {before} AND {column} < {next})")
+    });
+    ranges.extend(between);
+    ranges.push(format!("{column} > {}", count - 1));
+    ranges.join(" OR ")
+}
+
+/// SQLite reads an unknown name in double quotes as a text, which no row would be equal to.
+fn quoted(connection: &Connection, column: &str) -> String {
+    match connection {
+        Connection::Postgres(_) => format!("\"{}\"", column.replace('"', "\"\"")),
+        Connection::MySql(_) | Connection::Sqlite { .. } => {
+            format!("`{}`", column.replace('`', "``"))
+        }
+    }
+}
+
+impl Sharded {
+    #[must_use]
+    pub fn by_key(inner: Arc<dyn Source>, shard: Shard) -> Self {
+        Self {
+            inner,
+            shard,
+            column: None,
+        }
+    }
+
+    async fn refuse_strays(&self, column: &Column) -> Result<(), SourceError> {
+        if column.strays.count(None, None, 1).await? == 0 {
+            return Ok(());
+        }
+        Err(SourceError::Mismatch {
+            what: format!(
+                "there are rows in which {} is none of the {} shards, and nobody would read them",
+                shown(&column.name),
+                self.shard.count()
+            ),
+            remedy: format!(
+                "let it be a whole number from 0 to {} in every row, never NULL; a row that is mended needs a new \
+                 cursor value, because its shard may be past its place",
+                self.shard.count() - 1
+            ),
+        })
+    }
+
+    /// Own rows only, to be counted.
+    async fn page(&self, after: Option<&Position>) -> Result<ReadPage, SourceError> {
+        let writer = PageWriter::new("", COUNTED_ROWS, COUNTED_BYTES);
+        self.read(after, writer, MOST_WAIT).await
+    }
+}
+
+#[async_trait]
+impl Source for Sharded {
+    async fn read(
+        &self,
+        after: Option<&Position>,
+        writer: PageWriter,
+        max_wait: Duration,
+    ) -> Result<ReadPage, SourceError> {
+        let writer = writer.only(self.shard);
+        self.inner.read(after, writer, max_wait).await
+    }
+
+    async fn look(&self, known: &BTreeSet<Witness>) -> Result<Sight, SourceError> {
+        if let Some(column) = &self.column {
+            self.refuse_strays(column).await?;
+        }
+        self.inner.look(known).await
+    }
+
+    async fn who_is(&self, witness: &Witness) -> Result<Option<WaitedFor>, SourceError> {
+        self.inner.who_is(witness).await
+    }
+
+    async fn find(&self, at: &Position, writer: PageWriter) -> Result<ReadPage, SourceError> {
+        self.inner.find(at, writer).await
+    }
+
+    /// Of all rows: where a shard begins, it passes those of others too.
+    async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
+        self.inner.last(below).await
+    }
+
+    async fn count(
+        &self,
+        after: Option<&Position>,
+        up_to: Option<&Position>,
+        most: u64,
+    ) -> Result<u64, SourceError> {
+        if self.shard.by() == ShardBy::Column {
+            return self.inner.count(after, up_to, most).await;
+        }
+        let mut after = after.cloned();
+        let mut counted = 0;
+        loop {
+            let mut read = self.page(after.as_ref()).await?;
+            let beyond = read
+                .page
+                .cut(|place| up_to.is_none_or(|up_to| place <= up_to));
+            counted += read.page.len() as u64;
+            let next = read.page.reached().filter(|_| beyond.is_empty());
+            match next.filter(|_| !read.end && counted < most) {
+                Some(next) => after = Some(next.clone()),
+                None => return Ok(counted.min(most)),
+            }
+        }
+    }
+
+    async fn ahead(
+        &self,
+        after: Option<&Position>,
+        rows: u64,
+    ) -> Result<Option<Position>, SourceError> {
+        if self.shard.by() == ShardBy::Column {
+            return self.inner.ahead(after, rows).await;
+        }
+        let mut after = after.cloned();
+        let mut left = usize::try_from(rows).unwrap_or(usize::MAX);
+        loop {
+            let read = self.page(after.as_ref()).await?;
+            let own = read.page.events();
+            if let Some(event) = left.checked_sub(1).and_then(|at| own.get(at)) {
+                return Ok(Some(event.position.clone()));
+            }
+            left -= own.len();
+            match read.page.reached().filter(|_| !read.end) {
+                Some(next) => after = Some(next.clone()),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Who looks for a row of another shard is told where it is.
+    async fn locate(
+        &self,
+        key: &[String],
+        writer: PageWriter,
+    ) -> Result<Vec<Located>, SourceError> {
+        let located = self.inner.locate(key, writer).await?;
+        let mut places = located.iter().filter_map(|row| row.position.as_ref());
+        let Some(foreign) = places.find(|place| !self.shard.holds(place.key())) else {
+            return Ok(located);
+        };
+        let mut all = Shard::all(self.shard.count(), self.shard.by());
+        let owner = all.find(|shard| shard.holds(foreign.key()));
+        Err(SourceError::Mismatch {
+            what: format!("the row at {foreign} is none of shard {}", self.shard),
+            remedy: match owner {
+                Some(owner) => format!("ask for it in shard {owner}"),
+                None => "ask for it in another shard".to_owned(),
+            },
+        })
+    }
+
+    fn shard(&self) -> Option<Shard> {
+        Some(self.shard)
+    }
+
+    fn cleans_up(&self) -> bool {
+        self.inner.cleans_up()
+    }
+
+    async fn clean_up(&self, delivered: &[Position]) -> Result<(), SourceError> {
+        self.inner.clean_up(delivered).await
+    }
+
+    async fn describe(&self) -> Result<Description, SourceError> {
+        let mut description = self.inner.describe().await?;
+        let (grade, text) = match &self.column {
+            Some(column) => {
+                self.refuse_strays(column).await?;
+                let name = shown(&column.name);
+                let text = format!(
+                    "by column {name}: each shard reads its own rows, if there is an index on {name}, then cursor and key"
+                );
+                (Grade::Pass, text)
+            }
+            None => {
+                let count = self.shard.count();
+                let text = format!(
+                    "by key: each of the {count} shards reads every row and sends its own, so that the table is read \
+                     {count} times; a column with the number of the shard avoids that (docs/scale.md)"
+                );
+                (Grade::Warn, text)
+            }
+        };
+        description.findings.push(Finding {
+            grade,
+            subject: "shards",
+            text,
+        });
+        Ok(description)
+    }
+}
