@@ -87,7 +87,7 @@ pub(super) fn conclude(
     page: &Page,
     batch: &Batch,
     answered: &Answered,
-) -> Result<Delivered, Delivered> {
+) -> Result<Delivered, Box<Delivered>> {
     // Who has fallen behind since it was asked gets all of it again.
     let asked = answered.asked.iter();
     let asked = asked.filter(|(outlet, _)| document.sink(outlet.sink.name()).lag.is_none());
@@ -119,7 +119,7 @@ pub(super) fn conclude(
     };
     match delivered.blocked {
         None => Ok(delivered),
-        Some(_) => Err(delivered),
+        Some(_) => Err(Box::new(delivered)),
     }
 }
 

@@ -110,7 +110,7 @@ enum Holds {
 
 enum Happened {
     Landed(Box<Landing>),
-    Committed(StateDocument),
+    Committed(Box<StateDocument>),
     Read,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Pipeline<'a> {
                 }
                 _ => match self.next().await {
                     Happened::Landed(landing) => self.land(*landing, progress).await?,
-                    Happened::Committed(document) => self.committed(document, progress).await,
+                    Happened::Committed(document) => self.committed(*document, progress).await,
                     Happened::Read => {}
                 },
             }
@@ -277,7 +277,7 @@ impl<'a> Pipeline<'a> {
         };
         tokio::select! {
             biased;
-            document = written => Happened::Committed(document),
+            document = written => Happened::Committed(Box::new(document)),
             Some(landing) = flight.land() => Happened::Landed(Box::new(landing)),
             () = supply.answer(), if supply.is_asking() => Happened::Read,
         }
@@ -300,7 +300,7 @@ impl<'a> Pipeline<'a> {
         };
         let delivered = match ended {
             Ok(delivered) => delivered,
-            Err(part) => return Err(self.stop(landing, part, progress).await),
+            Err(part) => return Err(self.stop(landing, *part, progress).await),
         };
         let unsent = landing.unsent;
         unsent.seen.iter().for_each(|seen| self.sweep.pass(seen));

@@ -67,7 +67,7 @@ fn every_verdict_of_trace_is_explained() {
 
 #[test]
 fn every_error_has_a_line_with_a_way_out() {
-    let page = plain(&read(PAGE));
+    let page = plain(read(PAGE));
     let mut missing = Vec::new();
     let mut checked = 0;
     for file in WORDED {

@@ -11,7 +11,7 @@ use super::support::postgres::Postgres;
 
 pub(crate) enum Copies {
     Sqlite(PathBuf),
-    Postgres(Postgres),
+    Postgres(Box<Postgres>),
 }
 
 impl Copies {

@@ -61,7 +61,7 @@ impl Sample {
             .arg(root("tests/samples/functions.cjs"))
             .arg(directory.path().join("dist"))
             .env("DATABASE_URL", url);
-        Self::start(command, directory, Copies::Postgres(server))
+        Self::start(command, directory, Copies::Postgres(Box::new(server)))
     }
 
     fn start(mut command: Command, directory: TempDir, copies: Copies) -> Self {
