@@ -38,7 +38,8 @@ async fn a_tick_of_n_batches_is_one_get_and_at_most_n_plus_one_puts(azurite: &Az
     }
 }
 
-/// The birth marker is looked for before the first write, and left behind once.
+/// The birth marker is looked for before the first write, and left behind once; so is state of the same
+/// poller with other shards, by a list.
 async fn the_first_tick_also_asks_for_and_leaves_its_birth_marker(azurite: &Azurite) {
     // The container exists from here on.
     BlobWorld::born_on(azurite, CALM).await;
@@ -46,7 +47,11 @@ async fn the_first_tick_also_asks_for_and_leaves_its_birth_marker(azurite: &Azur
     assert_eq!(done(world.tick().await), Outcome::Idle);
     assert_eq!(
         world.proxy.fresh_lines(),
-        ["GET orders.json 404", "GET orders.born 404"]
+        [
+            "GET orders.json 404",
+            "GET orders.born 404",
+            "GET db-state 200"
+        ]
     );
     world.insert(1).await;
     assert_eq!(done(world.tick().await), Outcome::Drained);
@@ -55,6 +60,7 @@ async fn the_first_tick_also_asks_for_and_leaves_its_birth_marker(azurite: &Azur
         [
             "GET orders.json 404",
             "GET orders.born 404",
+            "GET db-state 200",
             "PUT orders.json if-none-match 201",
             "PUT orders.born if-none-match 201",
             "PUT orders.json if-match 201",

@@ -201,6 +201,7 @@ async fn every_template_runs(
     let three = ["upsert 1", "upsert 2", "upsert 3"];
     assert_eq!(sorted(&shop.delivered("poll-webhook", 3).await), three);
     assert_eq!(sorted(&shop.delivered("orders", 3).await), three);
+    assert_eq!(sorted(&shop.delivered("orders-in-shards", 3).await), three);
     let lines = sorted(&shop.delivered("order-lines", 3).await);
     assert_eq!(lines, ["upsert 1/1", "upsert 1/2", "upsert 1/3"]);
     let customers = shop.delivered("soft-delete", 3).await;

@@ -324,8 +324,13 @@ impl StateStore for SimStore {
         unreachable!("a tick deletes nothing")
     }
 
-    async fn list(&self, _: &str) -> Result<Vec<StoreKey>, StoreError> {
-        unreachable!("a tick lists nothing")
+    async fn list(&self, prefix: &str) -> Result<Vec<StoreKey>, StoreError> {
+        self.reach().await?;
+        let documents = self.world.documents();
+        let keys = documents.bodies.keys().cloned();
+        Ok(keys
+            .filter(|key| key.as_str().starts_with(prefix))
+            .collect())
     }
 }
 

@@ -105,6 +105,14 @@ pub(super) const ALL: &[Template] = &[
     template!("soft-delete", &[CUSTOMERS]),
     template!("tombstones", &[ORDERS, ORDERS_DELETED]),
     template!("backfill", &[ORDERS]),
+    Template {
+        with: Some("shard"),
+        ..template!("fan-out", &[])
+    },
+    Template {
+        has_extension: true,
+        ..template!("shard", &[ORDERS])
+    },
     template!("status", &[]),
 ];
 
@@ -136,9 +144,9 @@ impl Template {
         self.function.contains("\"webhook\"")
     }
 
-    /// Whether messages go to a storage account.
+    /// Whether messages go to a storage account, or come from there.
     pub(super) fn puts(&self) -> bool {
-        self.function.contains("\"queue\"")
+        self.function.contains("\"queue\"") || self.function.contains("queueTrigger")
     }
 }
 
