@@ -297,7 +297,22 @@ pub(super) async fn rows_between(poller: &Poller, from: &Found, to: Option<&Posi
 
 /// What will be delivered from a place on.
 pub(super) async fn rows_behind(poller: &Poller, place: Option<&Position>) -> Rows {
-    Rows::of("next", poller.count(place, None).await)
+    rows_behind_all([poller], place).await
+}
+
+/// Of pollers that have parts of the same rows.
+pub(super) async fn rows_behind_all(
+    pollers: impl IntoIterator<Item = &Poller>,
+    place: Option<&Position>,
+) -> Rows {
+    let mut all = Count::Exactly(0);
+    for poller in pollers {
+        match poller.count(place, None).await {
+            Ok(part) => all = all.and(part),
+            error => return Rows::of("next", error),
+        }
+    }
+    Rows::of("next", Ok(all))
 }
 
 impl Rows {

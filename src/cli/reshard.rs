@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::problem::{Problem, finish};
-use super::rails::{Plan, Rails, place_of, rows_behind};
+use super::rails::{Plan, Rails, place_of, rows_behind_all};
 use super::target::{Opened, Target};
 use crate::config::Start;
 use crate::model::lease::FencingToken;
@@ -79,8 +79,8 @@ impl Reshard {
             poller: parts.base.clone(),
             from: format!("{}: {}", parts.was, from.join("; ")),
             to: format!("{}, all at {at}", parts.is),
-            rows: rows_behind(
-                parts.whole(),
+            rows: rows_behind_all(
+                &parts.new,
                 beginning.at.as_ref().map(|mark| &mark.position),
             )
             .await,

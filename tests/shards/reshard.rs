@@ -50,6 +50,10 @@ async fn a_changed_count_refuses_to_tick_until_the_order_is_given_and_loses_noth
             handler.stdout.line(&["dbtick reshard orders"]).await;
             let preview = run(&world, &["reshard", "orders", "--dry-run"]);
             assert!(good(&preview).contains("nothing is lost"), "{preview:?}");
+            let mut words = good(&preview).split_whitespace();
+            let counted = words.by_ref().skip_while(|word| *word != "rows").nth(1);
+            let counted: i64 = counted.unwrap().parse().unwrap();
+            assert!(counted >= 10, "those of all shards: {preview:?}");
             refused(&run(&world, &["reshard", "orders"]), 2, &["--yes"]);
             let wrong = run(&world, &["reshard", "orders", "--to", "77", "--yes"]);
             refused(&wrong, 2, &["not 77"]);

@@ -52,6 +52,20 @@ impl Poller {
     }
 }
 
+impl Count {
+    /// Of two parts together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Exactly(one), Self::Exactly(other)) => Self::Exactly(one + other),
+            (
+                Self::Exactly(one) | Self::MoreThan(one),
+                Self::Exactly(other) | Self::MoreThan(other),
+            ) => Self::MoreThan(one + other),
+        }
+    }
+}
+
 /// `12 rows`, `more than 100,000 rows`
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
