@@ -166,7 +166,19 @@ pub(super) async fn begin_again(
     budget: &Budget,
 ) -> Result<Sweep, TickError> {
     let sight = look(poller, &document.late.witnesses(), budget).await?;
-    Ok(sweep(poller, document, sight))
+    match what_became_of_the_server(poller, document, &sight)? {
+        Server::Stands => Ok(sweep(poller, document, sight)),
+        // What was delivered may have gone with it. The next tick begins with that question, as long as
+        // the document names the server of before.
+        Server::ForgetFences | Server::GoBack { .. } => Err(SourceError::Unreachable {
+            context:
+                "the database was restarted or replaced in the middle of this tick; the next one \
+                      looks at what that means"
+                    .to_owned(),
+            cause: None,
+        }
+        .into()),
+    }
 }
 
 fn sweep(poller: &Poller, document: &StateDocument, sight: Sight) -> Sweep {

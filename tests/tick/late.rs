@@ -410,6 +410,54 @@ async fn a_restored_copy_is_read_from_what_it_surely_has() {
     assert!(error.to_string().contains("dbtick reset orders"), "{error}");
 }
 
+/// Otherwise the document would name the new server, and nobody would ask what it has lost.
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_the_middle_of_a_tick_is_left_to_the_next_one() {
+    let mut world = World::with_rows(2);
+    world.max_rows = 2;
+    world.server(3, epoch(&world, -3600, 100));
+    world.tick().await;
+    tokio::time::advance(Duration::from_secs(60)).await;
+    world.insert([3, 4]);
+    world.server(5, epoch(&world, -3600, 200));
+    world.tick().await;
+    assert_eq!(world.checkpoint(), 4);
+
+    // While a slow receiver is waited for, the server is restarted and loses row 4.
+    world.insert(5..=10);
+    let waits = Sight {
+        writers: named(&["3/17"]),
+        epoch: Some(epoch(&world, -3600, 300)),
+        ..sight(11, &[])
+    };
+    world.sees(waits);
+    let started = (world.clock.now() - at(0)).num_seconds() + 1;
+    let restarted = Sight {
+        epoch: Some(epoch(&world, started, 400)),
+        ..sight(11, &[])
+    };
+    world.source.late.lock().unwrap().then = Some(restarted);
+    let slow = || Reply::AcknowledgeAfter(Duration::from_secs(3));
+    world.hook().will((0..3).map(|_| slow()));
+    world.source.remove(4);
+    world.source.put(4, 4, "another");
+    let error = failed(world.tick().await);
+    assert!(
+        error.to_string().contains("in the middle of this tick"),
+        "{error}"
+    );
+    let known = world.document().late.epoch.unwrap();
+    assert_eq!(known.transaction, Some(300));
+
+    let report = world.tick().await;
+    let why = report.rewound.unwrap();
+    assert!(why.contains("restarted"), "{why}");
+    assert_eq!(
+        world.hook().rows().iter().filter(|row| **row == 4).count(),
+        2
+    );
+}
+
 /// A tick that goes on and on looks again, and may then begin further back than before.
 #[tokio::test(start_paused = true)]
 async fn a_long_tick_finds_who_has_gone_meanwhile_and_sends_nothing_twice() {
