@@ -30,12 +30,16 @@ async fn drain(handler: &HandlerProcess) {
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
-/// Rows 1 to n, delivered three at a time.
+/// Rows 1 to n, three with each tick: batches of one tick may share a commit.
 async fn drained(rows: i64) -> (World, HandlerProcess) {
     let changes = serde_json::json!({ "batch": { "max_rows": 3 } });
-    let world = World::with_orders(changes).await.rows(rows).await;
+    let world = World::with_orders(changes).await;
     let handler = world.serve().await;
-    drain(&handler).await;
+    let mut table = world.writer().await;
+    for first in (0..rows).step_by(3) {
+        table.insert((rows - first).min(3)).await;
+        drain(&handler).await;
+    }
     (world, handler)
 }
 

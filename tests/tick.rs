@@ -77,23 +77,33 @@ mod cost {
 
     #[tokio::test(start_paused = true)]
     async fn a_tick_of_n_batches_writes_at_most_n_plus_one_times() {
-        for (rows, expected) in [
-            (1, vec![Claim, LastCommit]),
-            (2, vec![Claim, LastCommit]),
-            (3, vec![Claim, Commit, LastCommit]),
-            (7, vec![Claim, Commit, Commit, Commit, LastCommit]),
+        let (quick, slow) = (Duration::ZERO, Duration::from_millis(50));
+        for (rows, pace, expected) in [
+            (1, slow, vec![Claim, LastCommit]),
+            (2, slow, vec![Claim, LastCommit]),
+            (3, slow, vec![Claim, Commit, LastCommit]),
+            (7, slow, vec![Claim, Commit, Commit, Commit, LastCommit]),
+            // What goes out quickly shares commits.
+            (3, quick, vec![Claim, Commit, LastCommit]),
+            (7, quick, vec![Claim, Commit, LastCommit]),
         ] {
             let world = World::with_rows(1);
             world.tick().await;
             world.store.take_writes();
             world.insert(2..2 + rows);
+            world
+                .hook()
+                .will((0..rows).map(|_| Reply::AcknowledgeAfter(pace)));
 
             let report = world.tick().await;
 
             let writes = world.store.take_writes();
             assert_eq!(writes, expected, "{rows} rows");
             assert_eq!(report.tally.writes, writes.len() as u64, "{rows} rows");
-            assert_eq!(report.tally.batches + 1, writes.len() as u64, "{rows} rows");
+            assert!(
+                writes.len() as u64 <= report.tally.batches + 1,
+                "{rows} rows"
+            );
         }
     }
 

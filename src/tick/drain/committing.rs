@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use futures_util::poll;
 use tokio::task::yield_now;
 
-use super::Pipeline;
 use super::uncommitted::Uncommitted;
+use super::{COMMIT_PACE, Pipeline};
 use crate::model::state::StateDocument;
 use crate::model::transitions::Then;
 use crate::tick::Progress;
@@ -57,12 +57,14 @@ impl<'a> Pipeline<'a> {
             return Ok(());
         };
         let (poller, document) = (self.poller, &self.document);
-        let remembering = what_to_remember(poller, document, &self.sweep, events.iter()).await;
+        let events = events.iter().map(|(id, place)| (*id, place));
+        let remembering = what_to_remember(poller, document, &self.sweep, events).await;
         let Remembering { moved, is_full } = self.or_give_up(remembering).await?;
         self.is_full |= is_full;
         let (id, document) = (receipt.batch_id().to_owned(), &self.document);
         let written = record(poller, document, Some(id), recording, progress).await;
         let ledger = self.or_give_up(written).await?;
+        self.next_commit = poller.clock.monotonic() + COMMIT_PACE;
         let lease = self.lease;
         let commit = lease.commit(receipt, moved, seen, news, ledger, then);
         let mut commit: BoxFuture<'a, _> = Box::pin(commit);
