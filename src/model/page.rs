@@ -180,29 +180,43 @@ impl Page {
         self.bytes = bytes.into();
     }
 
-    /// Takes off as many of its first events as a batch may have, at least one. What is at one place is
-    /// never parted.
+    /// In parts, each with as many events as a batch may have, at least one. What is at one place is never
+    /// parted. No part keeps room for the others: there may be as many of them as rows.
     #[must_use]
-    pub fn take_batch(&mut self, max_rows: usize, max_bytes: usize) -> Self {
-        let mut bytes = 0;
-        let mut fits = |event: &EventSpan, at: usize| {
-            bytes += event.end - event.start;
-            at < max_rows && bytes <= max_bytes
-        };
-        let mut taken = 0;
-        while let Some(event) = self.events.get(taken) {
-            let parted = taken > 0 && self.events[taken - 1].position == event.position;
-            if !fits(event, taken) && taken > 0 && !parted {
-                break;
-            }
-            taken += 1;
-        }
-        let rest = self.events.split_off(taken);
-        Self {
+    pub fn into_batches(self, max_rows: usize, max_bytes: usize) -> Vec<Self> {
+        let part = |events: Vec<EventSpan>| Self {
             bytes: self.bytes.clone(),
-            events: std::mem::replace(&mut self.events, rest),
+            events,
             foreign: Vec::new(),
+        };
+        let mut batches = Vec::new();
+        let mut events = self.events.into_iter();
+        let mut batch: Vec<EventSpan> = Vec::with_capacity(max_rows.min(events.len()));
+        let mut bytes = 0;
+        while let Some(event) = events.next() {
+            let size = event.end - event.start;
+            let fits = batch.len() < max_rows && bytes + size <= max_bytes;
+            let before = batch.last();
+            if before.is_some_and(|before| !fits && before.position != event.position) {
+                let room = max_rows.min(events.len() + 1);
+                batches.push(part(std::mem::replace(
+                    &mut batch,
+                    Vec::with_capacity(room),
+                )));
+                bytes = 0;
+            }
+            bytes += size;
+            batch.push(event);
         }
+        if !batch.is_empty() {
+            batches.push(part(batch));
+        }
+        batches
+    }
+
+    /// For who needs to know no more than where its events are: the bytes may be as large as a batch.
+    pub fn drop_bytes(&mut self) {
+        self.bytes = Bytes::new();
     }
 
     /// Without what they carry.

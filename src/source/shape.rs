@@ -216,8 +216,12 @@ impl<C: Codec> Shape<C> {
 
     pub(super) fn position(&self, row: &C::Row) -> Result<Position, Unplaced> {
         let scalars = |columns: &[usize]| -> Result<Vec<Scalar>, Unplaced> {
-            let each = columns.iter();
-            each.map(|&column| self.codec.scalar(row, column)).collect()
+            // As many as there are, for each row that is kept: collecting would make room for four.
+            let mut scalars = Vec::with_capacity(columns.len());
+            for &column in columns {
+                scalars.push(self.codec.scalar(row, column)?);
+            }
+            Ok(scalars)
         };
         Ok(Position::new(scalars(&self.cursor)?, scalars(&self.key)?))
     }

@@ -213,9 +213,11 @@ impl<'a> Work<'a> {
         sent: Vec<bool>,
     ) -> Self {
         let poison = dispatch.poller.poison;
-        let ids: BTreeSet<_> = batch.event_ids.iter().copied().collect();
         let before = state.failure.as_ref();
-        let same = before.filter(|before| before.concerns(&ids));
+        let same = before.filter(|before| {
+            let ids = batch.event_ids.iter().copied().collect();
+            before.concerns(&ids)
+        });
         let rejections = same.map_or(0, |same| same.rejections);
         let limit = state.largest(dispatch.poller.clock.now());
         Self {

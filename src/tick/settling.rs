@@ -14,7 +14,7 @@ use super::report::{Outcome, TickError};
 use super::sweeping::{self, Held, Next, Unsent, read_first};
 use super::{Poller, Progress};
 use crate::model::late::{Fence, Highest, Late, MOST_FENCES, Seen, Sweep};
-use crate::model::page::EventSpan;
+use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::state::{CursorMark, StateDocument};
 
@@ -48,7 +48,7 @@ pub(super) async fn what_to_remember(
     poller: &Poller,
     document: &StateDocument,
     sweep: &Sweep,
-    delivered: impl Iterator<Item = &EventSpan>,
+    delivered: impl Iterator<Item = (EventId, &Position)>,
 ) -> Result<Remembering, TickError> {
     let (to, mut late) = proven(poller, document, sweep);
     let low = to
@@ -56,10 +56,8 @@ pub(super) async fn what_to_remember(
         .map(|mark| &mark.position)
         .or(document.position());
     let above = |place: &Position| Some(place) > low;
-    let events = delivered.filter(|event| above(&event.position));
-    let mut delivered: BTreeMap<_, _> = events
-        .map(|event| (event.id, event.position.clone()))
-        .collect();
+    let events = delivered.filter(|(_, place)| above(place));
+    let mut delivered: BTreeMap<_, _> = events.map(|(id, place)| (id, place.clone())).collect();
     let mut inline = document.delivered.clone();
     inline.retain(|_, place| above(place));
     let shelved = inline.len() + delivered.len() > MOST_INLINE;

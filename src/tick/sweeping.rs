@@ -77,9 +77,12 @@ impl Unsent {
             batches.push_back(self);
             return batches;
         }
+        let page = std::mem::take(&mut self.page);
+        let pages = page.into_batches(largest.max_rows, largest.max_bytes);
+        let mut pages = pages.into_iter().peekable();
         loop {
-            let page = self.page.take_batch(largest.max_rows, largest.max_bytes);
-            if self.page.is_empty() {
+            let page = pages.next().unwrap_or_default();
+            if pages.peek().is_none() {
                 batches.push_back(Self { page, ..self });
                 return batches;
             }

@@ -179,15 +179,18 @@ impl Sweep {
             survey,
             ..Seen::default()
         };
+        let (mut first, mut last) = (None, None);
         let (mut covered, mut before_flight, mut surveyed) = (None, None, None);
         for place in places {
-            seen.first.get_or_insert_with(|| place.clone());
-            let last = |is: bool, so_far| if is { Some(place) } else { so_far };
-            covered = last(self.covers(place), covered);
-            before_flight = last(seen.survey.is_before(place), before_flight);
-            surveyed = last(seen.survey.reaches(place), surveyed);
-            seen.last = Some(place.clone());
+            first.get_or_insert(place);
+            last = Some(place);
+            let newest = |is: bool, so_far| if is { last } else { so_far };
+            covered = newest(self.covers(place), covered);
+            before_flight = newest(seen.survey.is_before(place), before_flight);
+            surveyed = newest(seen.survey.reaches(place), surveyed);
         }
+        seen.first = first.cloned();
+        seen.last = last.cloned();
         seen.covered = covered.cloned();
         seen.before_flight = before_flight.cloned();
         seen.surveyed = surveyed.cloned();

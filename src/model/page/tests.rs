@@ -144,12 +144,8 @@ proptest! {
     ) {
         places.sort();
         let whole = page_of(&places);
-        let mut rest = whole.clone();
-        let mut batches = Vec::new();
-        while !rest.is_empty() {
-            batches.push(rest.take_batch(max_rows, max_bytes));
-            prop_assert!(batches.len() <= places.len());
-        }
+        let batches = whole.clone().into_batches(max_rows, max_bytes);
+        prop_assert!(batches.len() <= places.len());
         let text = |page: &Page| -> Vec<Vec<u8>> {
             page.events().iter().map(|event| page.json(event).to_vec()).collect()
         };
@@ -185,19 +181,17 @@ fn a_batch_has_as_many_rows_and_bytes_as_it_may_and_not_one_more() {
         (6, 3 * row - 1, 2),
         (6, 1, 1),
     ] {
-        let mut page = page_of(&rows);
-        let batch = page.take_batch(max_rows, max_bytes);
-        assert_eq!((batch.len(), page.len()), (expected, 6 - expected));
+        let batches = page_of(&rows).into_batches(max_rows, max_bytes);
+        let all: usize = batches.iter().map(Page::len).sum();
+        assert_eq!((batches[0].len(), all), (expected, 6));
     }
 }
 
 #[test]
 fn a_row_and_its_tombstone_are_one_batch_even_if_it_is_full() {
     let rows = [1, 2, 2, 2, 3].map(|place| (place, String::new()));
-    let mut page = page_of(&rows);
-    assert_eq!(page.take_batch(2, usize::MAX).len(), 4);
-    assert_eq!(page.take_batch(2, usize::MAX).len(), 1);
-    assert!(page.take_batch(2, usize::MAX).is_empty());
+    let batches = page_of(&rows).into_batches(2, usize::MAX);
+    assert_eq!(batches.iter().map(Page::len).collect::<Vec<_>>(), [4, 1]);
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl<'a> Flight<'a> {
         self.len() < most && (self.is_empty() || !keys(unsent).any(|key| self.keys.contains(key)))
     }
 
-    pub(super) fn launch(&mut self, document: &Arc<StateDocument>, unsent: Unsent) {
+    pub(super) fn launch(&mut self, document: &Arc<StateDocument>, mut unsent: Unsent) {
         let (poller, call, lease) = (self.poller, self.call, self.lease);
         let document = Arc::clone(document);
         if poller.batch.max_inflight.get() > 1 {
@@ -75,6 +75,7 @@ impl<'a> Flight<'a> {
         self.batches.push_back(Box::pin(async move {
             let dispatch = Dispatch::of(poller, call, lease, &document);
             let batch = encode(dispatch, &document, &unsent, call);
+            unsent.page.drop_bytes();
             let answered = deliver(dispatch, &document, &unsent.page, &batch).await;
             Landing {
                 unsent,

@@ -68,7 +68,8 @@ pub(super) async fn stop_at(
     let document = if let Some(receipt) = receipts.reduce(Receipt::and) {
         let first = events().take_while(|(_, done)| **done).count();
         pass_part(&mut sweep, &unsent, first);
-        let remembering = what_to_remember(poller, document, &sweep, taken()).await;
+        let ids = taken().map(|event| (event.id, &event.position));
+        let remembering = what_to_remember(poller, document, &sweep, ids).await;
         let Remembering { moved, .. } = match or_release(lease, remembering).await {
             Ok(remembering) => remembering,
             Err(error) => return error,

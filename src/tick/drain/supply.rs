@@ -221,7 +221,9 @@ impl Appetite {
             1 => batch,
             several => Portion {
                 max_rows: batch.max_rows * several,
-                max_bytes: batch.max_bytes.max(READ_BYTES),
+                max_bytes: (batch.max_bytes * several)
+                    .min(READ_BYTES)
+                    .max(batch.max_bytes),
             },
         }
     }

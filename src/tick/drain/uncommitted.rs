@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::page::EventSpan;
+use crate::model::page::EventId;
 use crate::model::position::Position;
 use crate::model::schema::{Schema, SchemaChange};
 use crate::model::sinks::News;
@@ -17,7 +17,7 @@ use crate::tick::sweeping::Unsent;
 #[derive(Debug, Default)]
 pub(super) struct Uncommitted {
     pub(super) receipt: Option<Receipt>,
-    pub(super) events: Vec<EventSpan>,
+    pub(super) events: Vec<(EventId, Position)>,
     pub(super) seen: Option<(Arc<Schema>, Option<Arc<str>>)>,
     pub(super) news: News,
     pub(super) recording: Recording,
@@ -90,7 +90,9 @@ impl Uncommitted {
             Some(before) => before.and(receipt),
         });
         self.seen = Some((unsent.schema, unsent.server));
-        self.events.extend(unsent.page.into_events());
+        let events = unsent.page.into_events().into_iter();
+        self.events
+            .extend(events.map(|event| (event.id, event.position)));
     }
 }
 
