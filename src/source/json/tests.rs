@@ -53,6 +53,8 @@ proptest! {
     fn any_text_is_one_string_that_reads_back(text in hostile()) {
         let out = written(|out| string(&text, out));
         prop_assert_eq!(parsed(&out), json!(text));
+        // Ids are made of these bytes, so they are those of everybody else.
+        prop_assert_eq!(&out, &serde_json::to_vec(&text).unwrap());
         // A line of a log or of a queue stays one.
         prop_assert!(out.iter().all(|byte| *byte >= b' '));
     }
