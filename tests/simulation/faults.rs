@@ -8,6 +8,9 @@ use super::world::Rng;
 
 /// How far a wall clock is off, in either direction.
 pub(crate) const MOST_SKEW: Duration = Duration::from_secs(8);
+/// By how much it goes too fast or too slow, until it is so far off.
+pub(crate) const MOST_DRIFT_PER_MILLE: i32 = 100;
+pub(crate) const HOST_OFF: Duration = Duration::from_secs(30 * 60);
 pub(crate) const MOST_NOT_BEFORE: Duration = Duration::from_secs(15);
 /// How late a write or a delivery lands.
 pub(crate) const MOST_LATE: Duration = Duration::from_secs(40);
@@ -188,8 +191,11 @@ faults! {
     sink_slow: 60,
     tick_doubled: 150,
     tick_gap: 60,
+    /// Nobody ticks for half an hour, and then everybody at once.
+    host_off: 100,
     process_crashes: 100,
     clock_skewed: 300,
+    clock_drifts: 200,
 }
 
 /// Faults that a world is made without, by their place in `Odds::NAMES`.

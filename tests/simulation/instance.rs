@@ -17,7 +17,7 @@ use dbtick::tick::{Poller, tick};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::faults::{MOST_SKEW, Mode};
+use super::faults::{MOST_DRIFT_PER_MILLE, MOST_SKEW, Mode};
 use super::receivers;
 use super::sink::SimSink;
 use super::source::SimSource;
@@ -49,6 +49,7 @@ pub(crate) fn birth_marker() -> StoreKey {
 /// One process after another, each killed at an instant of chance.
 pub(crate) async fn live_and_die(world: Arc<World>, number: u64) {
     for generation in 0.. {
+        world.until_the_host_is_on().await;
         let life = live(world.clone(), format!("i{number}.{generation}"));
         let crashes = world.fault(|odds| odds.process_crashes * 5);
         let time = if crashes {
@@ -77,6 +78,7 @@ pub(crate) async fn live(world: Arc<World>, owner: String) {
             TICK / 2 + world.draw_time(TICK)
         };
         sleep(pause).await;
+        world.until_the_host_is_on().await;
         while ticks.try_join_next().is_some() {}
         ticks.spawn(one_tick(world.clone(), poller.clone()));
     }
@@ -135,7 +137,17 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
     } else {
         TimeDelta::zero()
     };
-    world.note(format_args!("{owner} starts, its clock is off by {skew}"));
+    let drift = match world.fault(|odds| odds.clock_drifts) {
+        true => {
+            MOST_DRIFT_PER_MILLE
+                - i32::try_from(world.draw(u64::from(2 * MOST_DRIFT_PER_MILLE.unsigned_abs())))
+                    .unwrap()
+        }
+        false => 0,
+    };
+    world.note(format_args!(
+        "{owner} starts, its clock is off by {skew}, and by {drift} ms more with each second"
+    ));
     Poller {
         name: POLLER.to_owned(),
         events_as: POLLER.to_owned(),
@@ -177,6 +189,8 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
         clock: Arc::new(SkewedClock {
             world: world.clone(),
             skew,
+            drift,
+            started: world.now(),
         }),
     }
 }
@@ -185,11 +199,17 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
 struct SkewedClock {
     world: Arc<World>,
     skew: TimeDelta,
+    /// In milliseconds a second.
+    drift: i32,
+    started: Timestamp,
 }
 
 impl Clock for SkewedClock {
     fn now(&self) -> Timestamp {
-        self.world.now() + self.skew
+        let now = self.world.now();
+        let most = TimeDelta::from_std(MOST_SKEW).unwrap();
+        let drifted = (now - self.started) * self.drift / 1000;
+        now + (self.skew + drifted).clamp(-most, most)
     }
 
     fn random(&self) -> u128 {

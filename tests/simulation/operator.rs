@@ -18,6 +18,9 @@ pub(crate) async fn keep_moving(world: Arc<World>) {
     }
     for number in 0.. {
         sleep(world.draw_time(Duration::from_secs(25))).await;
+        if world.rests() {
+            continue;
+        }
         give_one_order(&world, number).await;
     }
 }

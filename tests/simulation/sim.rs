@@ -80,7 +80,7 @@ async fn chaos(world: &Arc<World>) -> JoinSet<()> {
     attend(world, &mut instances);
     let mut spoiler = JoinSet::new();
     spoiler.spawn(spoiler::keep_spoiling(world.clone()));
-    sleep(world.time_of_chaos()).await;
+    pass_the_time(world).await;
     writer.shutdown().await;
     spoiler.shutdown().await;
     if world.plan.mode == Mode::Chaos {
@@ -92,6 +92,19 @@ async fn chaos(world: &Arc<World>) -> JoinSet<()> {
         attend(world, &mut instances);
     }
     instances
+}
+
+async fn pass_the_time(world: &World) {
+    let time = world.time_of_chaos();
+    if !world.fault(|odds| odds.host_off) {
+        return sleep(time).await;
+    }
+    let before = world.draw_time(time);
+    sleep(before).await;
+    world.turn_the_host_off(faults::HOST_OFF);
+    world.until_the_host_is_on().await;
+    world.note(format_args!("the host is on again"));
+    sleep(time - before.min(time)).await;
 }
 
 /// Somebody looks after pollers that have paused by themselves.

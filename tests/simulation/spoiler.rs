@@ -10,7 +10,7 @@ use super::world::World;
 pub(crate) async fn keep_spoiling(world: Arc<World>) {
     loop {
         sleep(world.draw_time(Duration::from_secs(20))).await;
-        if world.fault(|odds| odds.document_spoiled) {
+        if !world.rests() && world.fault(|odds| odds.document_spoiled) {
             let spoiled = Spoiled::now(&world);
             sleep(world.draw_time(Duration::from_secs(12))).await;
             drop(spoiled);

@@ -37,6 +37,8 @@ pub(crate) struct World {
     rng: Mutex<Rng>,
     started: Instant,
     healed: AtomicBool,
+    /// Until then, counted from the start.
+    host_off: Mutex<Duration>,
     in_flight: AtomicUsize,
     writes: AtomicU64,
     /// Ticks that have found no document, and when there was one more or less of them.
@@ -210,6 +212,7 @@ impl World {
             rng: Mutex::new(rng),
             started: virtual_now(),
             healed: AtomicBool::new(false),
+            host_off: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             writes: AtomicU64::new(0),
             unborn: Mutex::default(),
@@ -315,6 +318,22 @@ impl World {
             _ => 30 + self.draw(60),
         };
         Duration::from_secs(self.plan.size.seconds.unwrap_or(drawn))
+    }
+
+    pub(crate) fn turn_the_host_off(&self, time: Duration) {
+        self.note(format_args!("the host is off for {time:?}"));
+        *self.host_off.lock().unwrap() = self.elapsed() + time;
+    }
+
+    pub(crate) async fn until_the_host_is_on(&self) {
+        let until = *self.host_off.lock().unwrap();
+        sleep(until.saturating_sub(self.elapsed())).await;
+    }
+
+    /// While the host is off, others do less too: so much would happen meanwhile.
+    pub(crate) fn rests(&self) -> bool {
+        let off = *self.host_off.lock().unwrap() > self.elapsed();
+        off && self.draw(40) > 0
     }
 
     /// So many more ticks have found no document.

@@ -29,6 +29,9 @@ pub(crate) async fn keep_writing(world: Arc<World>) {
 async fn write_in_order(world: Arc<World>) {
     loop {
         sleep(world.draw_time(Duration::from_secs(6))).await;
+        if world.rests() {
+            continue;
+        }
         if !world.may_write() {
             return;
         }
@@ -59,6 +62,9 @@ pub(crate) async fn keep_good_rows_coming(world: Arc<World>) {
 async fn transact(world: Arc<World>, writer: u64) {
     loop {
         sleep(world.draw_time(Duration::from_secs(8))).await;
+        if world.rests() {
+            continue;
+        }
         if !world.may_write() {
             return;
         }
