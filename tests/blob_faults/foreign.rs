@@ -209,7 +209,7 @@ async fn a_document_that_is_gone_is_not_begun_again(azurite: &Azurite) {
     assert_eq!(world.sent(), [1]);
 }
 
-/// As `design.md` prints it, but for the fingerprint, which there is an ellipsis.
+/// As other programs write it.
 fn plain_version_1(fingerprint: &str) -> Value {
     json!({
         "version": 1,

@@ -1,4 +1,4 @@
-//! Six broken set-ups (issue 7): in each, `dbtick status` and the page's own data, served by a process that
+//! Six broken set-ups: in each, `dbtick status` and the page's own data, served by a process that
 //! has not ticked, name the cause and the next step. And what is done about stuck work (F1 to F3).
 
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
-//! What can go wrong, and how often: the only file to touch for a new fault.
+//! What can go wrong, and how often.
 //!
 //! A fault of a process is an [`End`], or something in a [`Life`] before it; one of a database is an
-//! [`Outage`]; one of an exchange is a [`Harm`]. Each has its odds here and, in a method beside it, what it does.
+//! [`Outage`]; one of an exchange is a [`Harm`]. Each has its odds here; what it does is one arm in `processes.rs`,
+//! `database.rs` or `proxy.rs`, which do not compile without it.
 //! The plan follows from the seed. When each fault strikes does not: processes, servers and disks are real.
 
 use std::collections::VecDeque;
