@@ -9,12 +9,17 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 /// readers commonly stop at 128.
 const DEEPEST: usize = 100;
 
+/// As everybody else writes it: ids are made of these bytes.
 pub(super) fn string(value: &str, out: &mut Vec<u8>) {
-    if !is_plain(value.as_bytes()) {
-        return serde_json::to_writer(out, value).expect("a vector takes any string");
-    }
+    out.reserve(value.len() + 2);
     out.push(b'"');
-    out.extend_from_slice(value.as_bytes());
+    for stretch in value.as_bytes().chunks(32) {
+        if is_plain(stretch) {
+            out.extend_from_slice(stretch);
+        } else {
+            stretch.iter().for_each(|&byte| escaped(byte, out));
+        }
+    }
     out.push(b'"');
 }
 
@@ -23,6 +28,24 @@ pub(super) fn string(value: &str, out: &mut Vec<u8>) {
 fn is_plain(text: &[u8]) -> bool {
     let escaped = |byte: u8| (byte < b' ') | (byte == b'"') | (byte == b'\\');
     !text.iter().fold(false, |any, &byte| any | escaped(byte))
+}
+
+fn escaped(byte: u8, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        b'\t' => b't',
+        b'\n' => b'n',
+        0x0c => b'f',
+        b'\r' => b'r',
+        0..b' ' => {
+            let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX[usize::from(digit)]);
+            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+        }
+        _ => return out.push(byte),
+    };
+    out.extend_from_slice(&[b'\\', short]);
 }
 
 fn number(value: f64, out: &mut Vec<u8>) {
