@@ -211,7 +211,7 @@ impl<'a> Pipeline<'a> {
             let Some(unsent) = self.supply.take() else {
                 return Holds::Waiting;
             };
-            self.flight.launch(&self.document, unsent);
+            self.flight.launch(&self.document, unsent, most);
             self.has_launched = true;
         }
     }

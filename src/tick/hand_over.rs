@@ -64,6 +64,8 @@ pub(super) struct Dispatch<'a> {
     delivered: &'a BTreeMap<EventId, Position>,
     /// The host repeats a tick that has just failed.
     pub(super) repeated: bool,
+    /// Batches that may be judged by this document, each without knowing of the others.
+    at_once: usize,
 }
 
 impl<'a> Dispatch<'a> {
@@ -79,7 +81,13 @@ impl<'a> Dispatch<'a> {
             budget: &call.budget,
             delivered: &document.delivered,
             repeated: call.repeated,
+            at_once: 1,
         }
+    }
+
+    /// Together these set aside no more rows than one may.
+    pub(super) fn one_of(self, at_once: usize) -> Self {
+        Self { at_once, ..self }
     }
 }
 
@@ -222,7 +230,7 @@ impl<'a> Work<'a> {
         let limit = state.largest(dispatch.poller.clock.now());
         Self {
             isolating: !dispatch.repeated && rejections + 1 >= poison.attempts,
-            room: state.room_aside(poison.most, batch.len()),
+            room: state.room_aside(poison.most, batch.len()) / dispatch.at_once,
             todo: pieces(batch, limit, dispatch.poller.batch).into(),
             sent_whole: false,
             fates: vec![Fate::Pending; batch.len()],

@@ -382,6 +382,25 @@ async fn the_thousand_rows_are_counted_over_ticks() {
     assert_eq!(rows_aside(&world).await, bad);
 }
 
+/// Each is judged by a document that knows nothing of the others.
+#[tokio::test(start_paused = true)]
+async fn batches_on_their_way_together_set_aside_no_more_than_one_may() {
+    let mut world = world(60, 6);
+    world.max_inflight = 5;
+    let bad: Vec<i64> = (0..10)
+        .flat_map(|batch| [1, 2, 3].map(|row| batch * 6 + row))
+        .collect();
+    world.hook().is(Temper::Names(rows(bad), true));
+    let error = failed(world.tick().await).to_string();
+    assert!(error.contains("poison.most"), "{error}");
+    for _ in 0..5 {
+        sleep(Duration::from_secs(301)).await;
+        world.tick().await;
+    }
+    let aside = rows_aside(&world).await;
+    assert!(aside.len() <= 10, "{aside:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn with_block_nothing_behind_the_bad_row_goes_on() {
     let mut world = world(20, 20);

@@ -49,6 +49,7 @@ pub(crate) struct World {
     pub(crate) ordering: Ordering,
     pub(crate) objects: Arc<MemoryStore>,
     pub(crate) max_rows: usize,
+    pub(crate) max_inflight: usize,
     pub(crate) fingerprint: &'static str,
     pub(crate) function_timeout: Duration,
     /// By name; all others are required.
@@ -69,6 +70,7 @@ impl World {
             ordering: Ordering::Visible,
             objects: Arc::default(),
             max_rows: 2,
+            max_inflight: 1,
             fingerprint: FINGERPRINT,
             function_timeout: Duration::from_secs(300),
             optional: BTreeSet::new(),
@@ -110,7 +112,7 @@ impl World {
                 max_rows: NonZeroUsize::new(self.max_rows).unwrap(),
                 max_bytes: NonZeroUsize::new(1 << 20).unwrap(),
                 max_wait: Duration::from_secs(5),
-                max_inflight: NonZeroUsize::MIN,
+                max_inflight: NonZeroUsize::new(self.max_inflight).unwrap(),
             },
             lease: LeaseTimes {
                 ttl: TTL,

@@ -66,14 +66,20 @@ impl<'a> Flight<'a> {
         self.len() < most && (self.is_empty() || !keys(unsent).any(|key| self.keys.contains(key)))
     }
 
-    pub(super) fn launch(&mut self, document: &Arc<StateDocument>, mut unsent: Unsent) {
+    /// As one of so many that may be on their way.
+    pub(super) fn launch(
+        &mut self,
+        document: &Arc<StateDocument>,
+        mut unsent: Unsent,
+        at_once: usize,
+    ) {
         let (poller, call, lease) = (self.poller, self.call, self.lease);
         let document = Arc::clone(document);
         if poller.batch.max_inflight.get() > 1 {
             self.keys.extend(keys(&unsent).map(<[Scalar]>::to_vec));
         }
         self.batches.push_back(Box::pin(async move {
-            let dispatch = Dispatch::of(poller, call, lease, &document);
+            let dispatch = Dispatch::of(poller, call, lease, &document).one_of(at_once);
             let batch = encode(dispatch, &document, &unsent, call);
             unsent.page.drop_bytes();
             let answered = deliver(dispatch, &document, &unsent.page, &batch).await;
