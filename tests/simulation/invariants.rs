@@ -1,4 +1,4 @@
-//! What must hold. The numbers are those of `reliability.md`.
+//! What must hold. The numbers are those of `docs/guarantees.md`, *Invariants*.
 //!
 //! A new promise is a line in one of the two tables below and the function that it names: the first is
 //! asked at each accepted write of the state document, which is the one linearization point, the second

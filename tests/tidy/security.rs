@@ -89,6 +89,19 @@ fn every_fault_has_somebody_who_injects_it() {
             assert!(drawn, "the simulator has no {name}");
         }
     }
+    let table = simulated.split_once("\nfaults! {").unwrap().1;
+    let table = table.split_once("\n}").unwrap().0;
+    let names = table.lines().filter(|line| !line.trim().starts_with("///"));
+    let names: Vec<_> = names
+        .filter_map(|line| Some(line.trim().split_once(": ")?.0))
+        .collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        assert!(
+            page.contains(&format!("`sim:{name}`")),
+            "no row names sim:{name}"
+        );
+    }
 }
 
 /// S16: what was looked at is what is built.
