@@ -7,7 +7,22 @@ use dbtick::overview::orphans::OrphanKind;
 const PAGE: &str = "docs/operations.md";
 
 /// Where errors are worded that people meet. Those of a tick have their outcome in the page instead.
-const WORDED: [&str; 8] = [
+const WORDED: [&str; 23] = [
+    "src/azure/identity.rs",
+    "src/azure/queue/fault.rs",
+    "src/backfill/plan.rs",
+    "src/backfill/run.rs",
+    "src/config/settings.rs",
+    "src/database/fault.rs",
+    "src/host/invocation.rs",
+    "src/host/serve.rs",
+    "src/model/address.rs",
+    "src/schedule.rs",
+    "src/sink/relay/wire.rs",
+    "src/sink/webhook/answer.rs",
+    "src/sink/webhook/client.rs",
+    "src/source/fragment.rs",
+    "src/tick/quarantine.rs",
     "src/source.rs",
     "src/store.rs",
     "src/model/state/wire.rs",
@@ -77,7 +92,12 @@ fn every_error_has_a_line_with_a_way_out() {
                 continue;
             };
             let text = text.replace("\\\"", "\u{1}");
-            let text = text.split('"').next().unwrap().replace('\u{1}', "\"");
+            let text = text
+                .split('"')
+                .next()
+                .unwrap()
+                .replace('\u{1}', "\"")
+                .replace("\\\n", "");
             // What stands between two values; an error of values alone is worded where it is made.
             let fixed = text.split(['{', '}']).step_by(2).map(plain);
             let Some(longest) = fixed.max_by_key(String::len).filter(|it| it.len() > 8) else {
@@ -90,7 +110,7 @@ fn every_error_has_a_line_with_a_way_out() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
-    assert!(checked > 25, "{checked}");
+    assert!(checked > 60, "{checked}");
 }
 
 fn plain(text: impl AsRef<str>) -> String {
