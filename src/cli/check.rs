@@ -2,6 +2,7 @@
 
 mod host_retry;
 mod rights;
+mod shards;
 
 use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ pub(super) struct Check {
 }
 
 /// One row of the table.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct Line {
     poller: String,
     grade: &'static str,
@@ -55,7 +56,7 @@ impl Check {
             Ok(directory) => directory,
             Err(error) if self.json => {
                 let lines: Vec<Line> = error.faults.iter().map(fault_line).collect();
-                self.print(&lines, true);
+                self.print(lines, true);
                 return ExitCode::FAILURE;
             }
             Err(error) => return fail(&error.to_string()),
@@ -97,23 +98,24 @@ impl Check {
             return fail("no function of this app has a poller block");
         }
         let failed = lines.iter().any(|line| line.grade == name(Grade::Fail));
-        self.print(&lines, failed);
+        self.print(lines, failed);
         ExitCode::from(u8::from(failed))
     }
 
-    fn print(&self, lines: &[Line], failed: bool) {
+    fn print(&self, lines: Vec<Line>, failed: bool) {
         if self.json {
             let object = serde_json::json!({ "ok": !failed, "findings": lines });
             say(&format!("{object}\n"));
             return;
         }
-        let table = table(lines);
+        let lines = shards::said_once(lines);
+        let table = table(&lines);
         let wide_enough = table.width().is_some_and(|width| width >= NARROWEST_TABLE);
         if stdout().is_terminal() && wide_enough {
             say(&format!("{table}\n"));
             return;
         }
-        for line in lines {
+        for line in &lines {
             let Line {
                 poller,
                 grade,
