@@ -21,8 +21,8 @@ use crate::tick::report::TickError;
 use crate::tick::sweeping::{Held, Next, Portion, Unsent, read_behind};
 
 /// At the most by one question, unless a batch is larger.
-const READ_ROWS: usize = 2000;
-const READ_BYTES: usize = 2 << 20;
+const READ_ROWS: usize = 1000;
+const READ_BYTES: usize = 1 << 20;
 /// What was read by one question should have gone out by then.
 const SOON: Duration = Duration::from_millis(200);
 
