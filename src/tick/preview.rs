@@ -11,7 +11,7 @@ use super::keeper::Standing;
 use super::memory::Memory;
 use super::reading::{load_document, read_last};
 use super::report::{ClockSkew, LateReport, TickError};
-use super::sweeping::{Held, Next, Portion, begin_again, read_after, read_first};
+use super::sweeping::{Held, Next, Portion, begin_to_show, read_after, read_first};
 use super::{Poller, catch_up, fingerprint_changed, reason_to_stop, sinks_changed};
 use crate::config::Start;
 use crate::model::halt::Halt;
@@ -147,7 +147,7 @@ impl Poller {
             let text = "nothing new goes out before a receiver that is behind has caught up";
             return Ok(Forecast::nothing(text.to_owned()));
         }
-        let sweep = begin_again(self, &document, &budget).await?;
+        let sweep = begin_to_show(self, &document, &budget).await?;
         let memory = Memory::load(self, &document, sweep.start()).await?;
         let mut next = read_first(self, &document, &sweep, &memory, &budget).await?;
         let is_new = document.position().is_none() && document.is_newborn();

@@ -162,7 +162,17 @@ pub(super) async fn begin(
     Ok((standing, sweep))
 }
 
-/// A sweep by a new look, from where the document stands.
+/// A sweep by a new look, from where the document stands, for who only shows what is there.
+pub(super) async fn begin_to_show(
+    poller: &Poller,
+    document: &StateDocument,
+    budget: &Budget,
+) -> Result<Sweep, TickError> {
+    let sight = look(poller, &document.late.witnesses(), budget).await?;
+    Ok(sweep(poller, document, sight))
+}
+
+/// A sweep by a new look in the middle of a tick, from where the document stands.
 pub(super) async fn begin_again(
     poller: &Poller,
     document: &StateDocument,

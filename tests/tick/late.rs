@@ -356,6 +356,11 @@ async fn after_a_restart_an_overlap_is_read_again() {
     world.source.put(4, 4, "another");
     let started = (world.clock.now() - at(0)).num_seconds() + 1;
     world.server(5, epoch(&world, started, 300));
+    world
+        .poller("somebody who looks")
+        .next_rows()
+        .await
+        .unwrap();
     let report = world.tick().await;
     assert!(
         report
