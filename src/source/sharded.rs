@@ -154,7 +154,9 @@ impl Source for Sharded {
     }
 
     async fn find(&self, at: &Position, writer: PageWriter) -> Result<ReadPage, SourceError> {
-        self.inner.find(at, writer).await
+        // What stands there may be another shard's: whoever has only passed it must not send it, under a
+        // fence that is compared with others.
+        self.inner.find(at, writer.only(self.shard)).await
     }
 
     /// Of all rows: where a shard begins, it passes those of others too.
