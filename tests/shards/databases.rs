@@ -1,10 +1,11 @@
 //! The same key is in the same shard whichever database it is read from.
 
-use dbtick::model::late::Witness;
+use dbtick::model::late::{Epoch, Witness};
 use dbtick::model::position::Scalar;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Executor};
 
+use super::support::command::{good, run};
 use super::support::mariadb::MariaDb;
 use super::support::postgres::Postgres;
 use super::support::world::World;
@@ -112,10 +113,32 @@ async fn a_row_in_flight_among_rows_of_another_shard_is_waited_for() {
     for fence in beyond {
         let named: Vec<_> = fence.witnesses.iter().filter_map(Witness::as_row).collect();
         let named: Vec<_> = named.iter().map(ToString::to_string).collect();
-        assert_eq!(named, [format!("4 {}", own[1])], "{fences:?}");
+        assert_eq!(named, [format!("4 ({})", own[1])], "{fences:?}");
     }
     writer.execute("COMMIT").await.unwrap();
     assert_eq!(handler.tick("Orders").await.status, 200);
     let got = world.receiver.acknowledged_rows();
     assert!(got.contains_key(&own[1]), "lost: {got:?}");
+}
+
+#[tokio::test]
+async fn new_shards_know_the_server_its_epoch_and_the_columns_that_the_old_ones_knew() {
+    let server = Postgres::start().await;
+    server.sql(TABLE).await;
+    server.sql(&rows()).await;
+    let configured = |shards: i32| json!({ "shards": shards });
+    let world = World::with_orders(configured(2)).await;
+    let world = world.setting("ORDERS_DB", &server.url());
+    assert_eq!(world.serve().await.tick("Orders").await.status, 200);
+    let was = world.state("orders.0of2").document();
+    let world = world.poller("Orders", configured(3));
+    good(&run(&world, &["reshard", "orders", "--yes"]));
+    let is = world.state("orders.0of3").document();
+    assert!(is.server.is_some() && is.schema.is_some());
+    assert_eq!((is.server, is.schema), (was.server, was.schema));
+    let of = |epoch: Option<Epoch>| epoch.map(|it| (it.timeline, it.started));
+    assert!(is.late.epoch.is_some());
+    assert_eq!(of(is.late.epoch), of(was.late.epoch));
+    assert_eq!(world.serve().await.tick("Orders").await.status, 200);
+    all_rows(&world, 40);
 }

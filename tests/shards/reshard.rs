@@ -10,7 +10,7 @@ use super::support::world::{World, merge, poller};
 use super::{all_rows, shard_of};
 
 /// As somebody who edits function.json; the next handler reads it.
-fn deploy(world: &World, shards: Value) {
+pub(super) fn deploy(world: &World, shards: Value) {
     let mut changes = json!({ "source": { "start": "now" }, "batch": { "max_rows": 5 } });
     if !shards.is_null() {
         merge(&mut changes, json!({ "shards": shards }));
