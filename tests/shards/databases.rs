@@ -14,6 +14,9 @@ use super::{all_rows, shard_of};
 const TABLE: &str = "CREATE TABLE orders (id INT PRIMARY KEY, seq INT NOT NULL, note VARCHAR(20), part INT NOT NULL); \
      CREATE INDEX by_part ON orders (part, seq, id);";
 
+/// Of MariaDB and PostgreSQL.
+const OTHER_INDEX: &str = "CREATE INDEX by_seq ON orders (seq, id); DROP INDEX by_part";
+
 fn rows() -> String {
     let rows = (1..=40).map(|id| format!("({id}, {id}, 'x', {})", id % 2));
     let rows: Vec<_> = rows.collect();
@@ -33,7 +36,15 @@ fn nobody_is_waited_for(world: &World, shards: &[&str]) {
     }
 }
 
-async fn by_key_and_by_column(url: &str) {
+/// The index on the column of the shards is gone, and one on the order of the rows is there.
+fn check_misses_the_index(url: &str, world: &World) {
+    let check = run(world, &["check"]);
+    let missing = "no index begins with \"part\", then cursor and key";
+    assert!(check.stdout.contains(missing), "{url}: {check:?}");
+    assert!(check.stdout.contains("CREATE INDEX"), "{check:?}");
+}
+
+async fn by_key_and_by_column(url: &str) -> World {
     let changes = json!({ "source": { "late_commits": "auto" }, "batch": { "max_rows": 3 } });
     let mut by_key = changes.clone();
     by_key["shards"] = json!(3);
@@ -54,6 +65,9 @@ async fn by_key_and_by_column(url: &str) {
         .await
         .setting("ORDERS_DB", url);
     assert_eq!(world.serve().await.tick("Orders").await.status, 200);
+    let check = run(&world, &["check"]);
+    let serves = "each shard reads its own rows, by an index on";
+    assert!(check.stdout.contains(serves), "{check:?}");
     all_rows(&world, 40);
     nobody_is_waited_for(&world, &["0of2c", "1of2c"]);
     for delivery in world.receiver.deliveries() {
@@ -62,6 +76,7 @@ async fn by_key_and_by_column(url: &str) {
             assert_eq!(delivery.body["fence"]["shard"], shard.as_str(), "{row}");
         }
     }
+    world
 }
 
 #[tokio::test]
@@ -69,7 +84,9 @@ async fn a_key_is_in_one_shard_whether_it_is_read_from_postgresql() {
     let server = Postgres::start().await;
     server.sql(TABLE).await;
     server.sql(&rows()).await;
-    by_key_and_by_column(&server.url()).await;
+    let world = by_key_and_by_column(&server.url()).await;
+    server.sql(OTHER_INDEX).await;
+    check_misses_the_index(&server.url(), &world);
 }
 
 #[tokio::test]
@@ -77,7 +94,10 @@ async fn a_key_is_in_one_shard_whether_it_is_read_from_mariadb() {
     let server = MariaDb::start().await;
     server.sql(TABLE).await;
     server.sql(&rows()).await;
-    by_key_and_by_column(&server.url()).await;
+    let world = by_key_and_by_column(&server.url()).await;
+    let on = format!("{OTHER_INDEX} ON orders");
+    server.sql(&on).await;
+    check_misses_the_index(&server.url(), &world);
 }
 
 #[tokio::test]
