@@ -191,6 +191,8 @@ pub struct TickReport {
     pub behind: Vec<Behind>,
     /// One of them got rows that it lacked; they are not counted in the tally, which has had them before.
     pub caught_up: bool,
+    /// Whoever looks at the state finds why it has failed, if it has; else only the log has it.
+    pub is_told: bool,
 }
 
 /// A sink that catches up by itself.
