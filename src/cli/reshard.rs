@@ -25,7 +25,8 @@ use parts::Parts;
 /// tick. Its documents are shut out, all of them, and new ones begin where the last of the old ones stood, or the
 /// last of their receivers. So nothing is lost, and rows that some shards had delivered beyond that place come
 /// again, with the ids that they had. Refused while anybody holds a lease, and while rows are in quarantine. If it is
-/// cut off in the middle, the poller stands still until the order is given again.
+/// cut off in the middle, the poller stands still until the order is given again: then it goes on, or, with the old
+/// number back in function.json and nothing begun yet, it is taken back.
 #[derive(Debug, Args)]
 pub(super) struct Reshard {
     #[command(flatten)]
