@@ -243,7 +243,7 @@ mod tests {
             places,
             [54, 34, 112, 36, 59, 29, 65, 156, 40, 79, 122, 251, 122, 181]
         );
-        assert_eq!(place(&all), 0);
+        assert_eq!(place(&all), 96);
     }
 
     #[test]

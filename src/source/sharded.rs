@@ -277,8 +277,8 @@ impl Source for Sharded {
             Some(column) => {
                 self.refuse_strays(column).await?;
                 let name = shown(&column.name);
-                let index = column.indexed.describe().await?.findings.into_iter();
-                let index = index.filter(|finding| finding.subject == "index").last();
+                let mut found = column.indexed.describe().await?.findings.into_iter();
+                let index = found.find(|finding| finding.subject == "index");
                 // One on cursor and key alone serves the order, and every shard would read the rows of all by it.
                 description
                     .findings
