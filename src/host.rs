@@ -64,6 +64,8 @@ pub struct Handler {
     /// In KiB of what is in flight.
     line: Line,
     least_weight: u32,
+    /// Under whose name its state is.
+    app: String,
     off_in_slot: Option<String>,
     parts: Parts,
     stop: Stop,
@@ -106,7 +108,7 @@ impl Handler {
                 Function::Faulty(faults) => Role::Faulty(faults.clone()),
                 Function::NotAPoller => Role::NotAPoller,
                 Function::Relay(relay) => Role::Relay(relay.clone()),
-                Function::FanOut(function) => Role::FanOut(FanOut::new(function, &parts)),
+                Function::FanOut(function) => Role::FanOut(FanOut::new(app, function, &parts)),
                 Function::Status(function) => match &desk {
                     Ok(desk) => Role::Status(Status {
                         function: function.clone(),
@@ -137,6 +139,7 @@ impl Handler {
             function_timeout: app.function_timeout,
             line: Line::of(kib(app.in_flight)),
             least_weight: kib(app.in_flight / MOST_TICKS),
+            app: app.name.clone(),
             off_in_slot: app.off_in_slot().map(str::to_owned),
             parts,
             stop,

@@ -10,6 +10,7 @@ pub mod late;
 pub mod lease;
 pub mod ledger;
 pub mod page;
+pub mod parting;
 pub mod plain;
 pub mod policy;
 pub mod position;

@@ -65,6 +65,7 @@ use reading::load_document;
 use report::{Behind, ClockSkew, LateReport, Outcome, Tally, TickError, TickReport};
 use settling::{Passed, proven, settle_idle};
 use sweeping::{Next, read_first};
+use trouble::Told;
 
 /// A poller with everything it needs to run.
 #[derive(Debug)]
@@ -161,11 +162,12 @@ pub async fn tick(poller: &Poller, call: impl Into<Call>) -> TickReport {
     let started = poller.clock.monotonic();
     let mut progress = Progress::default();
     let result = run(poller, &call.into(), &mut progress).await;
-    progress.tally.writes += match &result {
+    let told = match &result {
         Err(error) => trouble::remember(poller, error).await,
         Ok(Outcome::Idle) if progress.in_trouble => trouble::forget(poller).await,
-        Ok(_) => 0,
+        Ok(_) => Told::default(),
     };
+    progress.tally.writes += told.writes;
     let took = poller.clock.monotonic() - started;
     TickReport {
         poller: poller.name.clone(),
@@ -179,6 +181,7 @@ pub async fn tick(poller: &Poller, call: impl Into<Call>) -> TickReport {
         rewound: progress.rewound,
         behind: progress.behind,
         caught_up: progress.caught_up,
+        is_told: told.is_told,
     }
 }
 

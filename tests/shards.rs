@@ -6,6 +6,8 @@
 
 mod support;
 
+#[path = "shards/cut_off.rs"]
+mod cut_off;
 #[path = "shards/databases.rs"]
 mod databases;
 #[path = "shards/fan_out.rs"]

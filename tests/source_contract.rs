@@ -19,6 +19,8 @@ mod names;
 mod postgres_only;
 #[path = "source_contract/refusals.rs"]
 mod refusals;
+#[path = "source_contract/shards.rs"]
+mod shards;
 #[path = "source_contract/sqlite.rs"]
 mod sqlite_only;
 mod support;
@@ -51,6 +53,7 @@ use refusals::{
     names_that_do_not_exist_are_named_exactly,
 };
 use serde_json::Value;
+use shards::shards_part_all_rows_in_any_order_and_none_finds_one_of_another;
 
 macro_rules! every_source_keeps {
     ($($promise:ident),+ $(,)?) => {
@@ -112,6 +115,7 @@ every_source_keeps!(
     an_outbox_delivers_its_payload_as_it_is,
     an_outbox_is_cleaned_up_to_what_was_delivered_and_no_further,
     a_given_start_is_the_first_row_with_that_cursor,
+    shards_part_all_rows_in_any_order_and_none_finds_one_of_another,
     every_row_is_found_where_it_was_read,
     a_row_that_has_changed_is_not_found_as_it_was,
     a_tombstone_is_found_at_its_own_position,

@@ -1,6 +1,8 @@
 //! `dbtick reshard`: the rows of a poller are parted in another way, and it goes on where it stands.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod choosing;
+mod parts;
+
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,16 +10,14 @@ use clap::Args;
 use super::problem::{Problem, finish};
 use super::rails::{Plan, Rails, place_of, rows_behind_all};
 use super::target::{Opened, Target};
-use crate::config::Start;
-use crate::model::lease::FencingToken;
 use crate::model::shard::Layout;
-use crate::model::state::{CursorMark, StateDocument, Status};
-use crate::model::transitions::orders::{Parting, fits};
-use crate::model::transitions::{Operator, Order};
+use crate::model::state::StateDocument;
+use crate::model::transitions::Operator;
 use crate::store::StoreKey;
 use crate::tick::Poller;
-use crate::tick::layout::retired_into;
-use crate::tick::operate::{Found, OperateError, Operated, Otherwise};
+use crate::tick::operate::{Found, Operated};
+use choosing::{Choice, Layouts, Part, choose};
+use parts::Parts;
 
 /// Go on with as many shards as function.json says
 ///
@@ -25,7 +25,8 @@ use crate::tick::operate::{Found, OperateError, Operated, Otherwise};
 /// tick. Its documents are shut out, all of them, and new ones begin where the last of the old ones stood, or the
 /// last of their receivers. So nothing is lost, and rows that some shards had delivered beyond that place come
 /// again, with the ids that they had. Refused while anybody holds a lease, and while rows are in quarantine. If it is
-/// cut off in the middle, the poller stands still until the order is given again.
+/// cut off in the middle, the poller stands still until the order is given again: then it goes on, or, with the old
+/// number back in function.json and nothing begun yet, it is taken back.
 #[derive(Debug, Args)]
 pub(super) struct Reshard {
     #[command(flatten)]
@@ -37,22 +38,6 @@ pub(super) struct Reshard {
     rails: Rails,
 }
 
-/// A poller in two layouts.
-struct Parts {
-    base: String,
-    was: Layout,
-    is: Layout,
-    old: Vec<Poller>,
-    new: Vec<Poller>,
-}
-
-/// Where the new documents begin.
-struct Beginning {
-    at: Option<CursorMark>,
-    token: FencingToken,
-    paused: bool,
-}
-
 impl Reshard {
     pub(super) async fn run(self) -> ExitCode {
         finish(self.reshard().await, self.rails.json)
@@ -61,17 +46,86 @@ impl Reshard {
     async fn reshard(&self) -> Result<(), Problem> {
         let opened = self.target.place.open()?;
         let by = self.rails.operator(&opened)?;
-        let Some(parts) = self.parts(&opened).await? else {
-            return self.nothing_to_do();
+        let asked = self.target.poller.to_lowercase();
+        let (base, _) = Layout::of(&asked);
+        let new = self.configured(&opened, base)?;
+        let is = Layout::of(&new[0].name).1;
+        let layouts = layouts(&opened, &new, base, is).await?;
+        let parts = |was, by| Parts::new(&opened, base, was, is, new, by);
+        match choose(is, &layouts) {
+            Choice::Nothing => self.nothing_to_do(),
+            Choice::Part { was } => self.part(parts(was, by)?).await,
+            // Under the name that it has in their trails.
+            Choice::Finish { was, order, begun } => {
+                let mut parts = parts(was, Operator { id: order, ..by })?;
+                parts.begun = begun;
+                self.part(parts).await
+            }
+            Choice::TakeBack => self.take_back(parts(is, by)?).await,
+            Choice::Unfinished { into } => Err(Problem::new(format!(
+                "{base} was to go on with {into}, and that was cut off halfway: put {into} back into function.json, give this \
+                 order again, and change it after that"
+            ))),
+            Choice::Many { live, begun } => {
+                let all: Vec<_> = live.iter().map(ToString::to_string).collect();
+                Err(Problem::new(format!(
+                    "{base} has state with {}, and {begun} documents of {is}: nobody but a person can say which ones count. \
+                     Mark the others failed (`dbtick resolve`), and try again",
+                    all.join(", with ")
+                )))
+            }
+            Choice::LeftBehind => {
+                let name = Layout::names(is, base).swap_remove(0);
+                Err(Problem::new(format!(
+                    "the state of {base} was left behind for shards that are gone: restore their documents (`dbtick state \
+                     import`), or begin by hand: `dbtick reset {name} --to beginning`, for each shard"
+                )))
+            }
+        }
+    }
+
+    /// The pollers that one block of function.json has become: at least one.
+    fn configured(&self, opened: &Opened, base: &str) -> Result<Vec<Poller>, Problem> {
+        let names = opened.names().filter(|name| Layout::of(name).0 == base);
+        let found: Vec<Poller> = names
+            .map(|name| opened.poller(name))
+            .collect::<Result<_, _>>()?;
+        let Some(any) = found.first() else {
+            // Says which pollers there are.
+            return Err(match opened.poller(base) {
+                Ok(_) => Problem::new(format!("{base} cannot be found")),
+                Err(problem) => problem,
+            });
         };
+        let count = u16::try_from(found.len()).unwrap_or(u16::MAX);
+        if let Some(to) = self.to.filter(|to| (*to).max(1) != count) {
+            return Err(Problem::usage(format!(
+                "function.json has {}, not {to}: change it there first, nothing was changed",
+                Layout::of(&any.name).1
+            )));
+        }
+        Ok(found)
+    }
+
+    fn nothing_to_do(&self) -> Result<(), Problem> {
+        let text = "there was nothing to change: its state has as many shards as function.json";
+        match self.rails.json {
+            true => super::say("{\"ok\":true,\"done\":false,\"changed\":false}\n"),
+            false => super::say(&format!("{text}\n")),
+        }
+        Ok(())
+    }
+
+    async fn part(&self, parts: Parts) -> Result<(), Problem> {
         let documents = parts.stand().await?;
         let from = documents
             .iter()
             .map(|document| format!("{} at {}", document.poller_name, place_of(document)))
             .collect::<Vec<_>>();
-        let beginning = Beginning::of(&documents);
-        let at = match &beginning.at {
-            Some(mark) => mark.position.to_string(),
+        let beginning = parts.beginning(&documents)?;
+        let place = beginning.at.as_ref().map(|mark| &mark.position);
+        let at = match place {
+            Some(place) => place.to_string(),
             None => "the beginning".to_owned(),
         };
         let plan = Plan {
@@ -79,11 +133,7 @@ impl Reshard {
             poller: parts.base.clone(),
             from: format!("{}: {}", parts.was, from.join("; ")),
             to: format!("{}, all at {at}", parts.is),
-            rows: rows_behind_all(
-                &parts.new,
-                beginning.at.as_ref().map(|mark| &mark.position),
-            )
-            .await,
+            rows: rows_behind_all(&parts.new, place).await,
             notes: vec![
                 "nothing is lost: each begins where the last of the old ones stood; what the others had delivered \
                  beyond that comes again, with the same ids"
@@ -96,277 +146,83 @@ impl Reshard {
         if !self.rails.agreed(&plan, &parts.base)? {
             return Ok(());
         }
-        let first = parts.carry_out(&by).await?;
+        let document = parts.carry_out().await?;
         let undo = format!(
             "put {} back into function.json, then `dbtick reshard {}{}`",
             parts.was,
             parts.base,
             self.target.place.arguments()
         );
-        let operated = Operated {
-            document: first,
-            aside: None,
-            already: false,
-        };
-        self.rails.report(plan, &operated, Some(undo));
+        self.rails.report(plan, &done(document), Some(undo));
         Ok(())
     }
 
-    fn nothing_to_do(&self) -> Result<(), Problem> {
-        let text = "there was nothing to change: its state has as many shards as function.json";
-        match self.rails.json {
-            true => super::say("{\"ok\":true,\"done\":false,\"changed\":false}\n"),
-            false => super::say(&format!("{text}\n")),
+    async fn take_back(&self, parts: Parts) -> Result<(), Problem> {
+        let documents = parts.retired().await?;
+        let from: Vec<_> = documents.iter().map(|it| it.poller_name.clone()).collect();
+        let places = documents.iter().map(|document| document.position());
+        let plan = Plan {
+            what: "take back a reshard",
+            poller: parts.base.clone(),
+            from: format!("shut out: {}", from.join(", ")),
+            to: format!("{}, each where it stood", parts.is),
+            rows: rows_behind_all(&parts.new, places.min().flatten()).await,
+            notes: vec!["nothing had begun in the place of these".to_owned()],
+        };
+        if !self.rails.agreed(&plan, &parts.base)? {
+            return Ok(());
         }
+        let document = parts.take_back().await?;
+        self.rails.report(plan, &done(document), None);
         Ok(())
-    }
-
-    /// `None`: all is as it should be.
-    async fn parts(&self, opened: &Opened) -> Result<Option<Parts>, Problem> {
-        let asked = self.target.poller.to_lowercase();
-        let (base, _) = Layout::of(&asked);
-        let new = opened.parts_of(base)?;
-        let Some(any) = new.first() else {
-            // Says which pollers there are.
-            return Err(match opened.poller(base) {
-                Ok(_) => Problem::new(format!("{base} cannot be found")),
-                Err(problem) => problem,
-            });
-        };
-        let is = Layout::of(&any.name).1;
-        let count = u16::try_from(new.len()).unwrap_or(u16::MAX);
-        if let Some(to) = self.to.filter(|to| (*to).max(1) != count) {
-            return Err(Problem::usage(format!(
-                "function.json has {is}, not {to}: change it there first, nothing was changed"
-            )));
-        }
-        let layouts = layouts(any, opened.app_name(), base).await?;
-        let has_others = layouts.iter().any(|layout| *layout != is);
-        let mut live = BTreeSet::new();
-        // By the time of the order, of which the last may have been cut off.
-        let mut left = BTreeMap::new();
-        for layout in layouts.into_iter().filter(|layout| *layout != is) {
-            for name in layout.names(base) {
-                let poller = opened.renamed(any, &name)?;
-                let Found::Document(document) = poller.found().await? else {
-                    continue;
-                };
-                match retired_into(&document) {
-                    None => {
-                        live.insert(layout);
-                    }
-                    Some(into) if into == is.to_string() => {
-                        left.insert(document.audit.last().map(|entry| entry.at), layout);
-                    }
-                    Some(_) => {}
-                }
-            }
-        }
-        let mut begun = 0;
-        for poller in &new {
-            if let Found::Document(document) = poller.found().await?
-                && retired_into(&document).is_none()
-            {
-                begun += 1;
-            }
-        }
-        let was = match live.len() {
-            0 if begun == 0 && left.is_empty() && has_others => {
-                return Err(Problem::new(format!(
-                    "the state of {base} was left behind for shards that are gone: restore their documents (`dbtick state \
-                     import`), or begin by hand: `dbtick reset {} --to beginning`, for each shard",
-                    any.name
-                )));
-            }
-            0 if begun < new.len() => left.pop_last().map(|(_, layout)| layout),
-            0 => None,
-            1 if begun == 0 => live.pop_first(),
-            _ => {
-                let all: Vec<_> = live.iter().map(ToString::to_string).collect();
-                return Err(Problem::new(format!(
-                    "{base} has state with {}, and {begun} documents of {is}: nobody but a person can say which ones count. \
-                     Mark the others failed (`dbtick resolve`), and try again",
-                    all.join(", with ")
-                )));
-            }
-        };
-        let Some(was) = was else {
-            return Ok(None);
-        };
-        let old = was.names(base);
-        let old = old.iter().map(|name| opened.renamed(any, name));
-        Ok(Some(Parts {
-            base: base.to_owned(),
-            was,
-            is,
-            old: old.collect::<Result<_, _>>()?,
-            new,
-        }))
     }
 }
 
-/// Everything that there is state of.
-async fn layouts(any: &Poller, app: &str, base: &str) -> Result<BTreeSet<Layout>, Problem> {
-    let prefix = format!("state/{app}/");
-    let mut found = BTreeSet::new();
+fn done(document: StateDocument) -> Operated {
+    Operated {
+        document,
+        aside: None,
+        already: false,
+    }
+}
+
+/// Everything that there is state of, and what function.json has.
+async fn layouts(
+    opened: &Opened,
+    new: &[Poller],
+    base: &str,
+    is: Layout,
+) -> Result<Layouts, Problem> {
+    let any = &new[0];
+    let prefix = format!("state/{}/", opened.app_name());
+    let mut found = Layouts::new();
     for key in any.store.list(&format!("{prefix}{base}")).await? {
         let name = key.as_str().strip_prefix(&prefix).unwrap_or_default();
         if let Some(name) = name.strip_suffix(".json").or(name.strip_suffix(".born")) {
             let (of, layout) = Layout::of(name);
             if of == base {
-                found.insert(layout);
+                found.entry(layout).or_default();
             }
+        }
+    }
+    found.entry(is).or_default();
+    for (layout, parts) in &mut found {
+        for name in layout.names(base) {
+            let poller = opened.renamed(any, &name)?;
+            parts.push(match poller.found().await? {
+                Found::Document(document) => Part::of(&document),
+                Found::Nothing { .. } => Part::Missing,
+                refused @ Found::Refused { .. } => {
+                    let standing = super::rails::standing(&refused);
+                    return Err(Problem::new(format!("{name} cannot be parted: {standing}")));
+                }
+            });
         }
     }
     Ok(found)
 }
 
-impl Parts {
-    fn whole(&self) -> &Poller {
-        &self.new[0]
-    }
-
-    /// The old documents, if the poller may be parted now.
-    async fn stand(&self) -> Result<Vec<StateDocument>, Problem> {
-        let mut documents = Vec::new();
-        for poller in &self.old {
-            let name = &poller.name;
-            if let Some(refusal) = poller.held_by_another().await? {
-                return Err(OperateError::from(refusal).into());
-            }
-            let document = match poller.found().await? {
-                Found::Document(document) => *document,
-                Found::Nothing { born: false } if poller.start == Start::Beginning => {
-                    StateDocument::first(name, &poller.fingerprint, None)
-                }
-                Found::Nothing { born: false } => {
-                    return Err(Problem::new(format!(
-                        "{name} has not begun, and nobody knows where it would: put {} back into function.json, tick it \
-                         once (`dbtick tick {name}`), and try again",
-                        self.was
-                    )));
-                }
-                found => {
-                    let standing = super::rails::standing(&found);
-                    return Err(Problem::new(format!("{name} cannot be parted: {standing}")));
-                }
-            };
-            self.refuse(poller, &document).await?;
-            documents.push(document);
-        }
-        Ok(documents)
-    }
-
-    async fn refuse(&self, poller: &Poller, document: &StateDocument) -> Result<(), Problem> {
-        let name = &poller.name;
-        let identity = self.whole().identity();
-        fits(document, &identity)?;
-        let was = document.source.as_ref();
-        let changes = was.map_or_else(Vec::new, |was| was.differences(&identity.definition));
-        let mut changes = changes.iter().filter(|change| change.part != "shard");
-        if let Some(change) = changes.next() {
-            return Err(Problem::new(format!(
-                "more than the shards has changed since the checkpoint of {name} was made: {change}. Put it back, reshard, \
-                 and change the rest after that"
-            )));
-        }
-        if document.status == Status::Failed && retired_into(document).is_none() {
-            return Err(Problem::new(format!(
-                "{name} is marked failed: look into it and `dbtick reset` it first"
-            )));
-        }
-        if poller.set_aside().await?.rows > 0 {
-            return Err(Problem::new(format!(
-                "{name} has rows in quarantine, which nobody would find under its new name: put {} back into function.json, \
-                 then `dbtick quarantine redrive {name}` or `discard` them",
-                self.was
-            )));
-        }
-        Ok(())
-    }
-
-    /// First nobody can go on with the old documents, then the new ones begin. The first of these.
-    async fn carry_out(&self, by: &Operator) -> Result<StateDocument, Problem> {
-        let mut retired = Vec::new();
-        for poller in &self.old {
-            let order = |evidence| Order::Part {
-                step: Parting::Retire { into: self.is },
-                evidence,
-            };
-            // Also where it has not begun: nobody shall begin it now.
-            let operated = poller.operate(by, Otherwise::Begin, order).await?;
-            retired.push(operated.document);
-        }
-        let paused = |name: &str| retired_while_paused(&retired, name);
-        let beginning = Beginning {
-            paused: self.old.iter().any(|poller| paused(&poller.name)),
-            ..Beginning::of(&retired)
-        };
-        let mut first = None;
-        for poller in &self.new {
-            let document = match poller.found().await? {
-                // By an order that was cut off.
-                Found::Document(document) if retired_into(&document).is_none() => *document,
-                _ => {
-                    let order = |evidence| Order::Part {
-                        step: Parting::Begin {
-                            at: beginning.at.clone(),
-                            token: beginning.token,
-                            paused: beginning.paused,
-                            source: Box::new(poller.identity()),
-                        },
-                        evidence,
-                    };
-                    poller.operate(by, Otherwise::Begin, order).await?.document
-                }
-            };
-            first.get_or_insert(document);
-        }
-        first.ok_or_else(|| Problem::new("there is no shard"))
-    }
-}
-
-/// What was paused stays paused under its new name: the last halt but one says so.
-fn retired_while_paused(retired: &[StateDocument], name: &str) -> bool {
-    let document = retired.iter().find(|document| document.poller_name == name);
-    let mut halts = document.into_iter().flat_map(|document| {
-        let trail = document.audit.iter().rev();
-        let words = ["pause", "resume", "reset", "rollback", "reshard"];
-        trail.filter(move |entry| words.iter().any(|word| entry.what.starts_with(word)))
-    });
-    halts
-        .next()
-        .is_some_and(|entry| entry.what.starts_with("pause"))
-}
-
-impl Beginning {
-    fn of(documents: &[StateDocument]) -> Self {
-        let places = documents.iter().flat_map(|document| {
-            let behind = document.sinks.values();
-            let behind = behind.filter_map(|sink| Some(sink.lag.as_ref()?.position.clone()));
-            behind.chain([document.checkpoint.cursor.clone()])
-        });
-        // In front of all places is the beginning.
-        let least = places.min_by_key(|mark| mark.as_ref().map(|mark| mark.position.clone()));
-        let tokens = documents.iter().map(|document| document.lease.token);
-        Self {
-            at: least.flatten(),
-            token: tokens.max().unwrap_or_default(),
-            paused: documents
-                .iter()
-                .any(|document| document.status == Status::Paused),
-        }
-    }
-}
-
 impl Opened {
-    /// The pollers that one block of function.json has become.
-    fn parts_of(&self, base: &str) -> Result<Vec<Poller>, Problem> {
-        let names = self.names().filter(|name| Layout::of(name).0 == base);
-        let found = names.map(|name| self.poller(name));
-        found.collect()
-    }
-
     /// With another document than it has.
     fn renamed(&self, like: &Poller, name: &str) -> Result<Poller, Problem> {
         let mut poller = self.poller(&like.name)?;

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use super::invocation::{Answer, unquoted};
 use crate::azure::queue::{Posting, Queue, QueueError, TimeToLive};
 use crate::clock::Timestamp;
-use crate::config::FanOutFunction;
+use crate::config::{App, FanOutFunction};
 use crate::model::plain::plain;
 use crate::schedule::Schedule;
 use crate::telemetry;
@@ -31,10 +31,14 @@ const AT_ONCE: usize = 16;
 /// Where a schedule does not tell.
 const USUAL_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Hosts fire a little early.
+const EARLY: TimeDelta = TimeDelta::seconds(1);
+
 /// A timer function that lets others tick.
 #[derive(Debug)]
 pub(super) struct FanOut {
     name: String,
+    app: String,
     schedule: Schedule,
     queue: Queue,
     pollers: Vec<String>,
@@ -43,6 +47,8 @@ pub(super) struct FanOut {
 /// Says which poller is to tick.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Message {
+    /// Whose state it is about: a queue may be shared by mistake, with a slot above all.
+    app: String,
     pub(super) poller: String,
     scheduled: Timestamp,
     /// The next one is due.
@@ -56,16 +62,17 @@ pub(super) struct Taken(Mutex<BTreeMap<String, Timestamp>>);
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{binding} holds no message of a fan-out: {{\"poller\", \"scheduled\", \"expires\"}} is expected"
+    "{binding} holds no message of a fan-out: {{\"app\", \"poller\", \"scheduled\", \"expires\"}} is expected"
 )]
 pub(super) struct NotAMessage {
     binding: String,
 }
 
 impl FanOut {
-    pub(super) fn new(function: &FanOutFunction, parts: &Parts) -> Self {
+    pub(super) fn new(app: &App, function: &FanOutFunction, parts: &Parts) -> Self {
         Self {
             name: function.name.clone(),
+            app: app.name.clone(),
             schedule: function.schedule.clone(),
             queue: parts.queue(&function.queue),
             pollers: function.pollers.clone(),
@@ -74,17 +81,17 @@ impl FanOut {
 
     /// Every poller gets its message, also where that of another one fails.
     pub(super) async fn run(&self, now: Timestamp, invocation_id: &str) -> Answer {
-        let interval = self.schedule.interval(now).unwrap_or(USUAL_INTERVAL);
-        let interval = interval.max(Duration::from_secs(1));
-        let expires = now + TimeDelta::from_std(interval).unwrap_or(TimeDelta::MAX);
-        let puts = self.pollers.iter().map(|poller| {
+        let lives = lives(&self.schedule, now);
+        let expires = now + TimeDelta::from_std(lives).unwrap_or(TimeDelta::MAX);
+        let puts = in_turn(&self.pollers, now, lives).map(|poller| {
             let message = Message {
+                app: self.app.clone(),
                 poller: poller.clone(),
                 scheduled: now,
                 expires,
             };
             async move {
-                let put = self.put(&message, interval).await;
+                let put = self.put(&message, lives).await;
                 put.map_err(|error| format!("{}: no message for {poller}: {error}", self.name))
             }
         });
@@ -105,7 +112,7 @@ impl FanOut {
         let text = BASE64.encode(&text);
         let posting = Posting {
             time_to_live: Some(TimeToLive::Seconds(
-                u32::try_from(lives.as_secs()).unwrap_or(u32::MAX).max(1),
+                u32::try_from(lives.as_secs().saturating_add(1)).unwrap_or(u32::MAX),
             )),
             visible_after: Duration::ZERO,
         };
@@ -119,7 +126,34 @@ impl FanOut {
     }
 }
 
+/// Each time another one comes first: where there is too little time for all, it is not the same ones whose
+/// messages pass.
+fn in_turn(pollers: &[String], now: Timestamp, lives: Duration) -> impl Iterator<Item = &String> {
+    let count = pollers.len();
+    let firing = now.timestamp().unsigned_abs() / lives.as_secs().max(1);
+    let first = usize::try_from(firing % (count.max(1) as u64)).unwrap_or(0);
+    pollers.iter().cycle().skip(first).take(count)
+}
+
+/// Until the next message is due.
+fn lives(schedule: &Schedule, now: Timestamp) -> Duration {
+    let next = schedule.next_after(now + EARLY);
+    let lives = (next - now).to_std().unwrap_or(USUAL_INTERVAL);
+    lives.max(Duration::from_secs(1))
+}
+
 impl Message {
+    /// Why it is for nobody here.
+    pub(super) fn is_for_another(&self, app: &str) -> Option<String> {
+        (self.app != app).then(|| {
+            format!(
+                "the message was put by {}, and this is {app}: give each app, and each slot, a queue of its own; the host gives \
+                 it again",
+                plain(&self.app)
+            )
+        })
+    }
+
     /// The message in a body of the host, and how often the queue has given it.
     pub(super) fn read(body: &[u8], binding: &str) -> Result<(Self, u64), NotAMessage> {
         let read = || {
@@ -162,7 +196,9 @@ impl Taken {
     fn is_new(&self, message: &Message) -> bool {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let last = taken.get(&message.poller);
-        let is_new = last.is_none_or(|last| *last < message.scheduled);
+        // One from a clock that is ahead must not stand for all until then.
+        let is_same = |last: &Timestamp| (message.scheduled..=message.expires).contains(last);
+        let is_new = !last.is_some_and(is_same);
         if is_new {
             taken.insert(message.poller.clone(), message.scheduled);
         }
@@ -180,6 +216,7 @@ mod tests {
 
     fn message(scheduled: i64) -> Message {
         Message {
+            app: "shop".to_owned(),
             poller: "orders.0of4".to_owned(),
             scheduled: at(scheduled),
             expires: at(scheduled + 15),
@@ -203,6 +240,44 @@ mod tests {
         assert!(stale.contains("is stale since"), "{stale}");
         // Neither of the two was worked on.
         assert_eq!(in_vain(15, 1, 17), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_does_not_stop_a_poller_until_then() {
+        let taken = Taken::default();
+        assert_eq!(message(3600).in_vain(&taken, 1, at(1)), None);
+        assert_eq!(message(15).in_vain(&taken, 1, at(16)), None);
+        assert!(message(15).in_vain(&taken, 1, at(17)).is_some());
+    }
+
+    #[test]
+    fn each_time_another_poller_comes_first() {
+        let pollers = ["a", "b", "c"].map(str::to_owned);
+        let lives = Duration::from_secs(15);
+        let order = |firing: i64| {
+            let turn = in_turn(&pollers, at(firing * 15), lives);
+            turn.map(String::as_str).collect::<String>()
+        };
+        let mut orders = [order(0), order(1), order(2)];
+        orders.sort();
+        assert_eq!(orders, ["abc", "bca", "cab"]);
+    }
+
+    #[test]
+    fn a_message_lives_until_the_next_firing_also_where_the_intervals_differ() {
+        let schedule = Schedule::parse("0 0,5 * * * *").unwrap();
+        let time = |minute: u32, second: u32| {
+            use chrono::TimeZone;
+            let time = chrono::Utc.with_ymd_and_hms(2026, 4, 1, 9, minute, second);
+            time.unwrap()
+        };
+        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        assert_eq!(lives(&schedule, time(0, 0)), minutes(5));
+        assert_eq!(lives(&schedule, time(5, 0)), minutes(55));
+        // Late, and a moment early.
+        assert_eq!(lives(&schedule, time(6, 0)), minutes(54));
+        let early = time(5, 0) - TimeDelta::milliseconds(20);
+        assert_eq!(lives(&schedule, early).as_secs(), 55 * 60);
     }
 
     #[test]

@@ -84,12 +84,24 @@ pub(super) async fn invoke(
         Ok(invocation) => invocation,
         Err(error) => return refused(StatusCode::BAD_REQUEST, error.to_string()),
     };
+    let role = handler.functions.get(&function);
     if let Some(slot) = &handler.off_in_slot {
+        if let Some(Role::Poll {
+            message: Some(_), ..
+        }) = role
+        {
+            // A 200 would take it away from those that it is for.
+            let problem = format!(
+                "pollers are off in slot {slot}, and the message is for another: disable this function there by the slot's \
+                 setting AzureWebJobs.{function}.Disabled"
+            );
+            return refused(StatusCode::SERVICE_UNAVAILABLE, problem);
+        }
         return Answer::ok(vec![format!(
             "pollers are off in slot {slot}; set DBTICK_RUN_IN_SLOT=1 to run them there"
         )]);
     }
-    match handler.functions.get(&function) {
+    match role {
         Some(Role::Poll { message: None, .. }) => {
             poll_to_the_end(Arc::clone(&handler), function, None, invocation, arrived).await
         }
@@ -103,6 +115,9 @@ pub(super) async fn invoke(
                 // Which is for the poison queue of the host.
                 Err(error) => return refused(StatusCode::BAD_REQUEST, error.to_string()),
             };
+            if let Some(problem) = message.is_for_another(&handler.app) {
+                return refused(StatusCode::BAD_REQUEST, problem);
+            }
             let Some(at) = pollers.iter().position(|it| it.name == message.poller) else {
                 // Put by a deployment with other shards, or names.
                 let name = plain(&message.poller);
@@ -168,13 +183,7 @@ async fn poll_to_the_end(
                 pollers, parallel, ..
             }) => match only {
                 None => poll(&handler, pollers, *parallel, &invocation, arrived).await,
-                // The failure is in the state. The host would give the message again and again, and the
-                // next one does the same.
-                Some(at) => {
-                    let pollers = &pollers[at..=at];
-                    let answer = poll(&handler, pollers, 1, &invocation, arrived).await;
-                    answer.even_if_failed()
-                }
+                Some(at) => tick_one(&handler, &pollers[at], &invocation, arrived).await,
             },
             _ => unreachable!("the role of a function does not change"),
         }
@@ -189,13 +198,54 @@ async fn poll_to_the_end(
     }
 }
 
+/// By a message. Where the failure is in the state, the host is told that all is done: it would give the message
+/// again and again, and the next one does the same. Where it is not, somebody has to hear of it.
+async fn tick_one(
+    handler: &Handler,
+    poller: &Poller,
+    invocation: &Invocation,
+    arrived: Arrived,
+) -> Answer {
+    let reports = ticked(
+        handler,
+        std::slice::from_ref(poller),
+        1,
+        invocation,
+        arrived,
+    )
+    .await;
+    let untold = reports.iter().any(|it| it.is_failure() && !it.is_told);
+    match untold {
+        true => answer(&reports),
+        false => answer(&reports).even_if_failed(),
+    }
+}
+
 async fn poll(
     handler: &Handler,
     pollers: &[Poller],
     parallel: usize,
     invocation: &Invocation,
-    Arrived(at): Arrived,
+    arrived: Arrived,
 ) -> Answer {
+    answer(&ticked(handler, pollers, parallel, invocation, arrived).await)
+}
+
+fn answer(reports: &[TickReport]) -> Answer {
+    let logs = reports.iter().map(TickReport::sentence).collect();
+    match reports.iter().any(TickReport::is_failure) {
+        true => Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, logs),
+        false => Answer::ok(logs),
+    }
+}
+
+async fn ticked(
+    handler: &Handler,
+    pollers: &[Poller],
+    parallel: usize,
+    invocation: &Invocation,
+    Arrived(at): Arrived,
+) -> Vec<TickReport> {
     let budget = Budget::starting(at, handler.function_timeout).or_until(handler.stop.clone());
     let random = || handler.parts.clock.random();
     let trace = invocation.trace.map(|trace| trace.child(random()));
@@ -210,13 +260,7 @@ async fn poll(
         .map(|poller| in_turn(handler, poller, &own, &call, invocation).boxed())
         .collect();
     let reports = ticks.collect::<Vec<_>>().await;
-    let reports: Vec<TickReport> = reports.into_iter().flatten().collect();
-    let logs = reports.iter().map(TickReport::sentence).collect();
-    if reports.iter().any(TickReport::is_failure) {
-        Answer::failed(StatusCode::INTERNAL_SERVER_ERROR, logs)
-    } else {
-        Answer::ok(logs)
-    }
+    reports.into_iter().flatten().collect()
 }
 
 /// A tick, and another one after those who wait, as long as it has more to do and time is left.
@@ -317,6 +361,7 @@ fn nothing_done(poller: &Poller, result: Result<Outcome, TickError>) -> TickRepo
         rewound: None,
         behind: Vec::new(),
         caught_up: false,
+        is_told: false,
     }
 }
 

@@ -217,6 +217,33 @@ mod tests {
         let place = |key: &[Scalar]| place_of(key) % 256;
         assert_eq!(place(&[Scalar::Integer(12093)]), 16);
         assert_eq!(place(&[Scalar::Text("abc".into())]), 173);
+        let moment = |kind| Scalar::Moment(Moment::from_days(kind, 9221, 3_600_000_001));
+        let decimal = |text: &str| Scalar::Decimal(Decimal::parse(text).unwrap());
+        let all = [
+            Scalar::Integer(-170_141_183_460_469_231_731_687_303_715_884_105_728),
+            decimal("12093.50"),
+            decimal("-0.000000000000000000001"),
+            Scalar::Float(Float::new(0.1)),
+            Scalar::Float(Float::new(-1.5e300)),
+            Scalar::Float(Float::new(f64::INFINITY)),
+            moment(MomentKind::Instant),
+            moment(MomentKind::Local),
+            moment(MomentKind::Date),
+            Scalar::Moment(Moment::from_days(MomentKind::Date, -800_000, 0)),
+            Scalar::Text(String::new()),
+            Scalar::Text("é \"%_\n".into()),
+            Scalar::Bytes(Vec::new()),
+            Scalar::Bytes(vec![0, 1, 127, 128, 255]),
+        ];
+        let places = all
+            .each_ref()
+            .map(|scalar| place(std::slice::from_ref(scalar)));
+        // Another number here is a row behind the checkpoint of its shard.
+        assert_eq!(
+            places,
+            [54, 34, 112, 36, 59, 29, 65, 156, 40, 79, 122, 251, 122, 181]
+        );
+        assert_eq!(place(&all), 96);
     }
 
     #[test]

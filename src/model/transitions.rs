@@ -177,8 +177,8 @@ pub enum Refusal {
     )]
     OtherOrder { was: String, is: String },
     #[error(
-        "the checkpoint cannot be kept: it is that of shard {was}, and the source is now shard {is}; shards are \
-         changed by `dbtick reshard`"
+        "the checkpoint cannot be kept: it is that of shard {was}, and the source is now shard \
+         {is}; put the old column back, or go to another number of shards and from there to the new column, by `dbtick reshard`"
     )]
     OtherShard { was: String, is: String },
 }

@@ -13,6 +13,7 @@ use super::view::{FailureView, PollerView, SinkView};
 use super::words::{ago, rows, waiting};
 use crate::clock::Timestamp;
 use crate::model::halt::{Halt, HaltKind};
+use crate::model::shard::Layout;
 use progress::{of_lease, of_transactions, of_waiting};
 
 /// The better ones first, so that the worst of several is the greatest.
@@ -251,6 +252,10 @@ fn of_state(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
                     "see to the connection of `state` and its rights; `dbtick check` asks it again"
                         .to_owned()
                 }
+                "resharded" => format!(
+                    "`dbtick reshard {}` lets it go on where it stands",
+                    Layout::of(name).0
+                ),
                 _ => format!("`dbtick state export {name}` looks at what is there"),
             },
         )),

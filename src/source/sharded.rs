@@ -29,6 +29,8 @@ pub struct Sharded {
     inner: Arc<dyn Source>,
     shard: Shard,
     column: Option<Column>,
+    /// Its key is that of messages, not of what they are about.
+    is_outbox: bool,
 }
 
 /// That says which shard a row belongs to.
@@ -37,6 +39,8 @@ struct Column {
     name: String,
     /// The rows that no shard has.
     strays: Arc<dyn Source>,
+    /// In the order of the index that serves a shard: the column, then cursor and key.
+    indexed: Arc<dyn Source>,
 }
 
 pub(super) fn open(
@@ -54,7 +58,11 @@ pub(super) fn open(
     };
     let ShardConfig { shard, column } = shard;
     let Some(column) = column else {
-        return Arc::new(Sharded::by_key(whole(config.filter.clone()), *shard));
+        let inner = whole(config.filter.clone());
+        return Arc::new(Sharded {
+            is_outbox: config.outbox.is_some(),
+            ..Sharded::by_key(inner, *shard)
+        });
     };
     let quoted = quoted(&config.connection, column);
     let also = |condition: String| match &config.filter {
@@ -68,8 +76,23 @@ pub(super) fn open(
         column: Some(Column {
             name: column.clone(),
             strays: whole(also(no_shard_has(&quoted, shard.count()))),
+            indexed: super::whole(in_its_index(config, column), databases),
         }),
+        is_outbox: false,
     })
+}
+
+/// A page of it is a range of exactly the index that a shard needs.
+fn in_its_index(config: &SourceConfig, column: &str) -> SourceConfig {
+    let cursor = std::iter::once(column.to_owned());
+    let rest = |name: &&String| !name.eq_ignore_ascii_case(column);
+    SourceConfig {
+        cursor: cursor
+            .chain(config.cursor.iter().filter(rest).cloned())
+            .collect(),
+        shard: None,
+        ..config.clone()
+    }
 }
 
 /// Everything that is equal to no number of a shard, as ranges of an index: whatever the column can hold
@@ -102,6 +125,7 @@ impl Sharded {
             inner,
             shard,
             column: None,
+            is_outbox: false,
         }
     }
 
@@ -154,7 +178,9 @@ impl Source for Sharded {
     }
 
     async fn find(&self, at: &Position, writer: PageWriter) -> Result<ReadPage, SourceError> {
-        self.inner.find(at, writer).await
+        // What stands there may be another shard's: whoever has only passed it must not send it, under a
+        // fence that is compared with others.
+        self.inner.find(at, writer.only(self.shard)).await
     }
 
     /// Of all rows: where a shard begins, it passes those of others too.
@@ -251,16 +277,41 @@ impl Source for Sharded {
             Some(column) => {
                 self.refuse_strays(column).await?;
                 let name = shown(&column.name);
-                let text = format!(
-                    "by column {name}: each shard reads its own rows, if there is an index on {name}, then cursor and key"
-                );
-                (Grade::Pass, text)
+                let mut found = column.indexed.describe().await?.findings.into_iter();
+                let index = found.find(|finding| finding.subject == "index");
+                // One on cursor and key alone serves the order, and every shard would read the rows of all by it.
+                description
+                    .findings
+                    .retain(|finding| finding.subject != "index");
+                match index {
+                    Some(index) if index.grade != Grade::Pass => {
+                        let text = format!(
+                            "by column {name}: each shard may read the rows of all others, because no index begins with \
+                             {name}, then cursor and key: {}",
+                            index.text
+                        );
+                        (Grade::Warn, text)
+                    }
+                    _ => {
+                        let text = format!(
+                            "by column {name}: each shard reads its own rows, by an index on {name}, then cursor and key"
+                        );
+                        (Grade::Pass, text)
+                    }
+                }
             }
             None => {
                 let count = self.shard.count();
+                let order = match self.is_outbox {
+                    true => {
+                        "; and messages of one aggregate are in several shards, so that their order is lost: let a column \
+                         part them that is made of the aggregate's id"
+                    }
+                    false => "",
+                };
                 let text = format!(
                     "by key: each of the {count} shards reads every row and sends its own, so that the table is read \
-                     {count} times; a column with the number of the shard avoids that (docs/scale.md)"
+                     {count} times; a column with the number of the shard avoids that (docs/scale.md){order}"
                 );
                 (Grade::Warn, text)
             }

@@ -157,7 +157,7 @@ impl Source for SqliteSource {
             faults: self.faults(),
         };
         let page = reading.page(after, writer, max_wait).await?;
-        if let Some(last) = page.page.last_position() {
+        if let Some(last) = page.page.reached() {
             self.newest.saw(last.cursor());
         }
         Ok(page)

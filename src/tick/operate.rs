@@ -8,6 +8,7 @@ mod count;
 use super::Poller;
 use super::birth::{first_document, leave_birth_marker};
 use super::keeper::Standing;
+use super::layout;
 use super::reading::{answered, load, pause};
 use super::report::TickError;
 use crate::model::lease::{AgeEvidence, Held};
@@ -158,9 +159,12 @@ impl Poller {
         let kept = |aside: Option<(StoreKey, Tag)>| aside.map(|(key, _)| key);
         loop {
             let (standing, begins) = self.standing_for(otherwise, &mut aside).await?;
+            let order = order(self.evidence(&standing));
+            let document = (!begins).then_some(&standing.document);
+            layout::refuse_beside(self, &order, document).await?;
             let action = Action::Operate {
                 by: by.clone(),
-                order: order(self.evidence(&standing)),
+                order,
             };
             let next = match apply(&standing.document, &action, self.clock.now())? {
                 Applied::Changed(next) => *next,
@@ -210,7 +214,7 @@ impl Poller {
         let mut tries = 0;
         loop {
             match self.look().await? {
-                Seen::Nothing { born: false } => {}
+                Seen::Nothing { born: false } => layout::refuse_living(self).await?,
                 Seen::Document(found) => {
                     let ours = found
                         .document

@@ -12,7 +12,7 @@ use super::memory::Memory;
 use super::reading::{load_document, read_last};
 use super::report::{ClockSkew, LateReport, TickError};
 use super::sweeping::{Held, Next, Portion, begin_to_show, read_after, read_first};
-use super::{Poller, catch_up, fingerprint_changed, reason_to_stop, sinks_changed};
+use super::{Poller, catch_up, fingerprint_changed, layout, reason_to_stop, sinks_changed};
 use crate::config::Start;
 use crate::model::halt::Halt;
 use crate::model::late::Sight;
@@ -58,7 +58,7 @@ impl Poller {
             document, clock, ..
         }) = load_document(self).await?
         else {
-            refuse_if_born(self).await?;
+            refuse_if_new(self).await?;
             return Ok(None);
         };
         Ok(Some(Stood {
@@ -81,7 +81,7 @@ impl Poller {
     pub async fn standing(&self) -> Result<Whereabouts, TickError> {
         let key = &self.state_key;
         let Some(Standing { document, skew, .. }) = load_document(self).await? else {
-            refuse_if_born(self).await?;
+            refuse_if_new(self).await?;
             return Ok(Whereabouts {
                 sentence: format!("{key} does not exist yet: the first tick creates it"),
                 halt: None,
@@ -134,7 +134,7 @@ impl Poller {
                 standing.document
             }
             None => {
-                refuse_if_born(self).await?;
+                refuse_if_new(self).await?;
                 let start = match &self.start {
                     Start::From(cursor) => read_last(self, Some(cursor), &budget).await?,
                     Start::Beginning | Start::Now => None,
@@ -195,6 +195,12 @@ impl Poller {
             None => "nothing new".to_owned(),
         }
     }
+}
+
+/// For every reason for which a tick would not begin it.
+async fn refuse_if_new(poller: &Poller) -> Result<(), TickError> {
+    refuse_if_born(poller).await?;
+    layout::refuse_another(poller).await
 }
 
 impl Forecast {

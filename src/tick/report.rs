@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::layout::LayoutError;
 use super::memory::remembered;
+use super::operate::OperateError;
 use super::sweeping::Held;
 use crate::clock::Timestamp;
 use crate::model::definition::Difference;
@@ -20,7 +21,6 @@ use crate::model::transitions::Refusal;
 use crate::sink::DeliveryFailure;
 use crate::source::SourceError;
 use crate::store::StoreError;
-use crate::tick::operate::OperateError;
 
 /// A tick that did what it should; the host is told 200.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +31,7 @@ pub enum Outcome {
     Drained,
     /// Nothing new, and what was delivered before is now below the checkpoint, or on its way there.
     Settled,
-    /// As many delivered rows are remembered as can be; the next tick goes on when the checkpoint may
-    /// pass them.
+    /// As many delivered rows are remembered as can be; it goes on when the checkpoint may pass them.
     Full,
     /// Nothing new, and a sink that was behind was brought forward, as far as it took rows.
     CaughtUp,
@@ -189,8 +188,10 @@ pub struct TickReport {
     pub rewound: Option<String>,
     /// Sinks that do not have what the others have.
     pub behind: Vec<Behind>,
-    /// One of them got rows that it lacked; they are not counted in the tally, which has had them before.
+    /// One of them got rows that it lacked; the tally has had them before.
     pub caught_up: bool,
+    /// The state tells why it has failed, if it has.
+    pub is_told: bool,
 }
 
 /// A sink that catches up by itself.

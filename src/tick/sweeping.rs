@@ -431,10 +431,9 @@ async fn hold_back(
     survey: &Survey,
     budget: &Budget,
 ) -> Result<Held, TickError> {
-    let places = |page: &Page| page.events().last().map(|event| event.position.clone());
-    let newer = match places(page) {
-        // Drawn after the sweep began, perhaps: its future may be over.
-        Some(last) if sweep.sight().is_future(&last) => {
+    let newer = match page.reached() {
+        // Drawn after the sweep began, perhaps: its future may be over. Also where another shard's row is.
+        Some(last) if sweep.sight().is_future(last) => {
             Some(look(poller, &document.late.witnesses(), budget).await?)
         }
         _ => None,

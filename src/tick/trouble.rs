@@ -9,10 +9,12 @@ use tokio::time::timeout;
 
 use super::Poller;
 use super::keeper::Standing;
+use super::layout::LayoutError;
 use super::reading::{answered, load_document};
 use super::report::TickError;
 use crate::model::transitions::{Action, Applied, apply};
 use crate::model::trouble::Trouble;
+use crate::store::Swap;
 
 /// Whether a failure is worth a write: nobody else writes it down, and it lasts until somebody acts.
 fn is_lasting(error: &TickError) -> bool {
@@ -40,41 +42,72 @@ fn is_lasting(error: &TickError) -> bool {
     }
 }
 
+/// What has come of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Told {
+    pub(super) writes: u64,
+    /// The document says why, from now on or since before.
+    pub(super) is_told: bool,
+}
+
+/// Somebody who looks at the state finds it there, or finds who is at work.
+fn is_there_anyway(error: &TickError) -> bool {
+    matches!(
+        error,
+        TickError::Delivery { .. }
+            | TickError::LeaseLost { .. }
+            | TickError::Contended { .. }
+            | TickError::MarkedFailed
+            | TickError::Layout(LayoutError::Retired { .. })
+    )
+}
+
 /// Writes down why ticks fail, unless the document says so already.
-pub(super) async fn remember(poller: &Poller, error: &TickError) -> u64 {
+pub(super) async fn remember(poller: &Poller, error: &TickError) -> Told {
     if !is_lasting(error) {
-        return 0;
+        return Told {
+            writes: 0,
+            is_told: is_there_anyway(error),
+        };
     }
     let trouble = Trouble::new(error.name(), &error.story(), poller.clock.now());
     write(poller, Some(trouble)).await
 }
 
 /// The trouble is over.
-pub(super) async fn forget(poller: &Poller) -> u64 {
+pub(super) async fn forget(poller: &Poller) -> Told {
     write(poller, None).await
 }
 
 /// A tick that has spent its time must not be killed over this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// One try; how many writes it took.
-async fn write(poller: &Poller, trouble: Option<Trouble>) -> u64 {
-    timeout(PATIENCE, swap(poller, trouble)).await.unwrap_or(0)
+/// One try.
+async fn write(poller: &Poller, trouble: Option<Trouble>) -> Told {
+    let swapped = timeout(PATIENCE, swap(poller, trouble)).await;
+    swapped.unwrap_or_default()
 }
 
-async fn swap(poller: &Poller, trouble: Option<Trouble>) -> u64 {
+async fn swap(poller: &Poller, trouble: Option<Trouble>) -> Told {
     let Ok(Some(Standing { document, tag, .. })) = load_document(poller).await else {
-        return 0;
+        return Told::default();
     };
     let action = Action::Report(trouble);
-    let (Some(tag), Ok(Applied::Changed(next))) =
-        (tag, apply(&document, &action, poller.clock.now()))
-    else {
-        return 0;
+    let (Some(tag), Ok(applied)) = (tag, apply(&document, &action, poller.clock.now())) else {
+        return Told::default();
+    };
+    let Applied::Changed(next) = applied else {
+        return Told {
+            writes: 0,
+            is_told: true,
+        };
     };
     let body = next.to_bytes().into();
     let request = poller.store.replace(&poller.state_key, &tag, body);
     // Lost, or nobody knows: the next tick meets the same trouble, or none.
-    drop(answered(poller, &poller.state_key, request).await);
-    1
+    let swapped = answered(poller, &poller.state_key, request).await;
+    Told {
+        writes: 1,
+        is_told: matches!(swapped, Ok(Swap::Won(_))),
+    }
 }

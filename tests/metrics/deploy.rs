@@ -175,6 +175,7 @@ fn longest_line() -> Value {
             error: Some("no".to_owned()),
         }],
         caught_up: true,
+        is_told: true,
     };
     let cause = Cause {
         invocation_id: "id",

@@ -162,7 +162,17 @@ async fn processes_that_share_shards_and_are_killed_lose_nothing_also_when_shard
 
 /// As the host gives it.
 fn message_body(poller: &str, scheduled: Timestamp, lives: TimeDelta, dequeued: u32) -> String {
-    let message = json!({ "poller": poller, "scheduled": scheduled, "expires": scheduled + lives });
+    message_of("app", poller, scheduled, lives, dequeued)
+}
+
+fn message_of(
+    app: &str,
+    poller: &str,
+    scheduled: Timestamp,
+    lives: TimeDelta,
+    dequeued: u32,
+) -> String {
+    let message = json!({ "app": app, "poller": poller, "scheduled": scheduled, "expires": scheduled + lives });
     let text = Value::from(message.to_string()).to_string();
     json!({ "Data": { "shard": text }, "Metadata": { "DequeueCount": dequeued.to_string() } })
         .to_string()
@@ -224,6 +234,50 @@ async fn a_failed_tick_of_a_message_is_in_the_state_and_the_host_is_told_200() {
 }
 
 #[tokio::test]
+async fn what_no_state_tells_of_fails_for_the_host_too() {
+    let azurite = Azurite::queue();
+    let world = spread_world(&azurite).await.rows(20).await;
+    deploy(&world, 2);
+    let handler = world.serve().await;
+    let minute = TimeDelta::minutes(1);
+    let begun = message_body("orders.1of2", SystemClock.now(), minute, 1);
+    assert_eq!(send(&handler, &begun).await.status, 200);
+    deploy(&world, 4);
+    let handler = world.serve().await;
+    let body = message_body("orders.3of4", SystemClock.now(), minute, 1);
+    assert_eq!(send(&handler, &body).await.status, 500);
+    handler.stdout.line(&["dbtick reshard orders"]).await;
+    // Who looks at it is told the same, and no row that would come again.
+    let status = run(&world, &["status"]);
+    assert_eq!(status.code, Some(1), "{status:?}");
+    let says = "`dbtick reshard orders` lets it go on";
+    assert!(status.stdout.contains(says), "{status:?}");
+    for look in [&["check"] as &[&str], &["peek", "orders.3of4"]] {
+        let said = run(&world, look);
+        let text = said.stdout.clone() + &said.stderr;
+        assert!(text.contains("dbtick reshard orders"), "{said:?}");
+        assert!(!text.contains("there are rows to deliver"), "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_for_another_app_or_in_a_slot_that_is_off_is_not_taken_from_its_queue() {
+    let azurite = Azurite::queue();
+    let world = spread_world(&azurite).await.rows(20).await;
+    deploy(&world, 2);
+    let (now, minute) = (SystemClock.now(), TimeDelta::minutes(1));
+    let handler = world.serve().await;
+    let theirs = message_of("other", "orders.0of2", now, minute, 1);
+    assert_eq!(send(&handler, &theirs).await.status, 400);
+    handler.stdout.line(&["put by other"]).await;
+    let own = message_body("orders.0of2", now, minute, 1);
+    let slot = world.setting("WEBSITE_SLOT_NAME", "staging");
+    let handler = slot.serve().await;
+    assert_eq!(send(&handler, &own).await.status, 503);
+    assert_eq!(slot.receiver.count(), 0);
+}
+
+#[tokio::test]
 async fn a_fan_out_puts_one_message_for_each_shard_that_lives_for_one_interval() {
     let azurite = Azurite::queue();
     let world = spread_world(&azurite).await;
@@ -239,7 +293,9 @@ async fn a_fan_out_puts_one_message_for_each_shard_that_lives_for_one_interval()
         let time = |member: &str| -> Timestamp {
             serde_json::from_value(message[member].clone()).unwrap()
         };
-        assert_eq!(time("expires") - time("scheduled"), TimeDelta::seconds(2));
+        let lives = time("expires") - time("scheduled");
+        assert!(lives > TimeDelta::seconds(1) && lives <= TimeDelta::seconds(3));
+        assert_eq!(time("expires").timestamp() % 2, 0, "the next one is due");
         assert!(time("scheduled") >= before);
         assert!(found.expires.unwrap() - before < TimeDelta::seconds(10));
     }

@@ -5,12 +5,12 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::support::command::{good, refused, run};
-use super::support::receiver::Answer;
+use super::support::receiver::{Answer, Receiver};
 use super::support::world::{World, merge, poller};
 use super::{all_rows, shard_of};
 
 /// As somebody who edits function.json; the next handler reads it.
-fn deploy(world: &World, shards: Value) {
+pub(super) fn deploy(world: &World, shards: Value) {
     let mut changes = json!({ "source": { "start": "now" }, "batch": { "max_rows": 5 } });
     if !shards.is_null() {
         merge(&mut changes, json!({ "shards": shards }));
@@ -204,4 +204,51 @@ async fn a_checkpoint_of_one_part_is_not_adopted_for_another() {
     deploy(&world, json!({ "count": 2, "column": "seq" }));
     let adopted = run(&world, &["adopt", "orders.0of2c", "--yes"]);
     refused(&adopted, 1, &["dbtick reshard"]);
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_behind_has_everything_after_a_reshard() {
+    let world = World::new().await;
+    let slow = Receiver::start().await;
+    let world = world.setting("SLOW", &slow.url());
+    let deploy = |shards: u16| {
+        let poller = poller(json!({
+            "shards": shards,
+            "batch": { "max_rows": 5 },
+            "commit": "required",
+            "deliver": [
+                { "webhook": { "url": "%HOOK%" }, "name": "fast", "required": true },
+                { "webhook": { "url": "%SLOW%" }, "name": "slow", "required": false }
+            ]
+        }));
+        let bindings = json!([{
+            "type": "timerTrigger", "direction": "in", "name": "tick", "schedule": "0 0 0 1 1 *"
+        }]);
+        let document = json!({ "poller": poller, "bindings": bindings });
+        fs::create_dir_all(world.app().join("Orders")).unwrap();
+        let file = world.app().join("Orders/function.json");
+        fs::write(file, document.to_string()).unwrap();
+    };
+    deploy(2);
+    world.writer().await.insert(40).await;
+    slow.answer(|_, _| Answer::Say(503, None, String::new()));
+    let handler = world.serve().await;
+    handler.tick("Orders").await;
+    all_rows(&world, 40);
+    let behind = world.state("orders.0of2").document();
+    assert!(behind.sink("slow").lag.is_some());
+    deploy(3);
+    let without = fs::read_to_string(world.app().join("Orders/function.json")).unwrap();
+    // A receiver that is taken out at the same time would be forgotten with what it lacks.
+    let other = without.replace("\"slow\"", "\"other\"");
+    fs::write(world.app().join("Orders/function.json"), other).unwrap();
+    let refusal = run(&world, &["reshard", "orders", "--yes"]);
+    refused(&refusal, 1, &["the receivers are not those"]);
+    fs::write(world.app().join("Orders/function.json"), without).unwrap();
+    good(&run(&world, &["reshard", "orders", "--yes"]));
+    assert_eq!(world.state("orders.0of3").committed(), 0);
+    slow.answer(|_, _| Answer::Ok);
+    assert_eq!(world.serve().await.tick("Orders").await.status, 200);
+    let got = slow.acknowledged_rows();
+    assert!((1..=40).all(|row| got.contains_key(&row)), "{got:?}");
 }

@@ -45,7 +45,7 @@ async fn drained_by(processes: u16) -> Duration {
         };
         let now = SystemClock.now();
         let expires = now + TimeDelta::minutes(5);
-        let message = json!({ "poller": name, "scheduled": now, "expires": expires });
+        let message = json!({ "app": "app", "poller": name, "scheduled": now, "expires": expires });
         let text = Value::from(message.to_string()).to_string();
         let body = json!({ "Data": { "shard": text }, "Metadata": {} }).to_string();
         exchange(handler.port, chunked("shard", "a-message", &body))

@@ -147,6 +147,11 @@ async fn check_says_that_every_shard_reads_every_row_unless_a_column_tells_them_
         said.stdout.contains("the table is read 2 times"),
         "{said:?}"
     );
+    assert!(!said.stdout.contains("their order is lost"), "{said:?}");
+    let outbox = json!({ "shards": 2, "source": { "outbox": { "payload": "note" } } });
+    let outbox = World::with_orders(outbox).await;
+    let said = run(&outbox, &["check"]);
+    assert!(said.stdout.contains("their order is lost"), "{said:?}");
     let unknown = World::with_orders(json!({ "shards": { "count": 2, "column": "prat" } }))
         .await
         .rows(1)

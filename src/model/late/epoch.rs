@@ -85,6 +85,18 @@ impl Epoch {
         Continuity::Same
     }
 
+    /// Of two that were written down by different documents, whether this one is the later one.
+    #[must_use]
+    pub fn is_after(&self, other: &Self) -> bool {
+        if self.timeline != other.timeline {
+            return self.timeline > other.timeline;
+        }
+        match self.is_another_start(other) {
+            true => self.started > other.started,
+            false => (self.transaction, self.now) > (other.transaction, other.now),
+        }
+    }
+
     /// How far a server had come when it started, as well as that can be told: transactions since then
     /// may have made up for those that are lost. A replica that takes over writes down later.
     fn reached_since(&self, was: &Self) -> Option<u64> {

@@ -16,7 +16,7 @@ use crate::model::schema::Schema;
 use crate::model::sinks::{self, Lag};
 use crate::model::state::{AuditEntry, CursorMark, StateDocument, Status};
 
-pub use parted::{Parting, RETIRED, same_part};
+pub use parted::{Parting, Retirement, retirement, same_part};
 
 /// Older entries of the audit trail are dropped beyond this.
 const AUDIT_KEPT: usize = 50;

@@ -5,26 +5,58 @@
 use super::{begun_again, fence_off, standing};
 use crate::clock::Timestamp;
 use crate::model::definition::SourceIdentity;
-use crate::model::lease::FencingToken;
+use crate::model::parting::Beginning;
 use crate::model::shard::Layout;
-use crate::model::state::{CursorMark, StateDocument, Status};
+use crate::model::sinks;
+use crate::model::state::{StateDocument, Status};
 use crate::model::transitions::{Refusal, remember};
 
 /// Begins what the audit trail says of a document that was left behind.
-pub const RETIRED: &str = "mark failed: resharded into ";
+const RETIRED: &str = "mark failed: resharded into ";
+/// Ends it.
+const PAUSED: &str = ", paused";
 
 #[derive(Debug, Clone)]
 pub enum Parting {
     /// Documents with other shards take the place of this one.
     Retire { into: Layout },
-    /// It takes the place of documents with other shards, all of whose fences were of `token` or less.
+    /// They do not: it goes on where it stands.
+    TakeBack,
+    /// It takes the place of documents with other shards.
     Begin {
-        /// Nothing at or below it is missing from any of these, for any sink.
-        at: Option<CursorMark>,
-        token: FencingToken,
-        paused: bool,
+        beginning: Box<Beginning>,
         source: Box<SourceIdentity>,
+        /// The names of all sinks.
+        sinks: Vec<String>,
     },
+}
+
+/// A document was left behind by a reshard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retirement<'a> {
+    /// What has taken its place, as a layout is written.
+    pub into: &'a str,
+    /// It was, before.
+    pub paused: bool,
+    /// That of the order, which is in the trail of those that it has begun, too.
+    pub order: &'a str,
+    pub at: Timestamp,
+}
+
+#[must_use]
+pub fn retirement(document: &StateDocument) -> Option<Retirement<'_>> {
+    if document.status != Status::Failed {
+        return None;
+    }
+    let mut trail = document.audit.iter().rev();
+    let entry = trail.find(|entry| entry.what.starts_with("mark failed"))?;
+    let into = entry.what.strip_prefix(RETIRED)?;
+    Some(Retirement {
+        into: into.strip_suffix(PAUSED).unwrap_or(into),
+        paused: into.ends_with(PAUSED),
+        order: entry.id.as_deref().unwrap_or_default(),
+        at: entry.at,
+    })
 }
 
 /// `None`: it was done before.
@@ -34,13 +66,13 @@ pub(super) fn apply(
     now: Timestamp,
 ) -> Option<(StateDocument, String)> {
     match step {
-        Parting::Retire { into } => retire(document, *into),
+        Parting::Retire { into } => Some(retire(document, *into)),
+        Parting::TakeBack => take_back(document),
         Parting::Begin {
-            at,
-            token,
-            paused,
+            beginning,
             source,
-        } => Some(begin(document, at, *token, *paused, source, now)),
+            sinks,
+        } => Some(begin(document, beginning, source, sinks, now)),
     }
 }
 
@@ -57,42 +89,59 @@ pub fn same_part(document: &StateDocument, source: &SourceIdentity) -> Result<()
     }
 }
 
-fn retire(document: &StateDocument, into: Layout) -> Option<(StateDocument, String)> {
-    let what = format!("{RETIRED}{into}");
-    let last = document.audit.iter().rev();
-    let mut last = last.filter(|entry| entry.what.starts_with("mark failed"));
-    if document.status == Status::Failed && last.next().is_some_and(|entry| entry.what == what) {
-        return None;
-    }
+/// Also where an order that came to nothing has done it before: this one is known by its own entry.
+fn retire(document: &StateDocument, into: Layout) -> (StateDocument, String) {
+    let was_paused = retirement(document).is_some_and(|it| it.paused);
+    let paused = match was_paused || document.status == Status::Paused {
+        true => PAUSED,
+        false => "",
+    };
     let mut next = document.clone();
     fence_off(&mut next);
     next.status = Status::Failed;
-    Some((next, what))
+    (next, format!("{RETIRED}{into}{paused}"))
 }
 
-fn begin(
-    document: &StateDocument,
-    at: &Option<CursorMark>,
-    token: FencingToken,
-    paused: bool,
-    source: &SourceIdentity,
-    now: Timestamp,
-) -> (StateDocument, String) {
-    let mut next = begun_again(document, source, now);
-    next.lease.token = next.lease.token.max(token.next());
-    next.checkpoint.cursor.clone_from(at);
-    next.checkpoint.last_successful_batch_id = None;
-    next.checkpoint.metadata.remove("row_count");
-    // Whoever was behind gets from here on what all get.
-    next.sinks.clear();
-    next.schema = None;
-    next.server = None;
+fn take_back(document: &StateDocument) -> Option<(StateDocument, String)> {
+    let Retirement { into, paused, .. } = retirement(document)?;
+    let mut next = document.clone();
+    fence_off(&mut next);
     next.status = match paused {
         true => Status::Paused,
         false => Status::Active,
     };
+    Some((next, format!("reshard into {into} taken back")))
+}
+
+fn begin(
+    document: &StateDocument,
+    beginning: &Beginning,
+    source: &SourceIdentity,
+    names: &[String],
+    now: Timestamp,
+) -> (StateDocument, String) {
+    let mut next = begun_again(document, source, now);
+    next.lease.token = next.lease.token.max(beginning.token.next());
+    next.checkpoint.cursor.clone_from(&beginning.at);
+    next.checkpoint.last_successful_batch_id = None;
+    next.checkpoint.metadata.remove("row_count");
+    // Whoever was behind gets from here on what all get; another receiver than those is an explicit step.
+    next.sinks.clear();
+    sinks::register(&mut next.sinks, names, None);
+    // A restore or a fail-over that nobody has noticed yet is noticed by the next tick.
+    next.schema.clone_from(&beginning.schema);
+    next.server.clone_from(&beginning.server);
+    next.late.epoch.clone_from(&beginning.epoch);
+    next.status = match beginning.paused {
+        true => Status::Paused,
+        false => Status::Active,
+    };
     remember(document, &mut next, Some("reshard"), now);
-    let what = match paused {
+    if let Some(entry) = next.history.last_mut() {
+        entry.at = beginning.since.unwrap_or(entry.at);
+        entry.transaction = beginning.transaction;
+    }
+    let what = match beginning.paused {
         // As a pause is told of.
         true => format!("pause, reshard, begins {}", standing(&next)),
         false => format!("reshard, begins {}", standing(&next)),

@@ -174,12 +174,14 @@ impl Reading<'_> {
 impl Surveyed {
     /// What it says about the page that was read behind it.
     pub(in crate::source::mysql) fn of(self, page: &ReadPage) -> Survey {
-        let last = page.page.last_position();
+        // Rows of other shards are passed with the page: what is in flight among them, or behind the last
+        // of its own, counts as well.
+        let last = page.page.reached();
         let within = |place: &Position| page.end || Some(place) <= last;
         let reached = self.all.last().map(|(place, _)| place.clone());
         let suffices = self.to_the_end || (!page.end && reached.as_ref() >= last);
         let committed = self.committed.unwrap_or_else(|| {
-            let places = page.page.events().iter().map(|event| &event.position);
+            let places = page.page.places();
             places.map(|place| (place.clone(), false)).collect()
         });
         let in_flight: BTreeSet<_> = self
