@@ -210,6 +210,7 @@ pub(super) fn headline(view: &PollerView) -> String {
         }
         (Phase::Working, _) => "a tick is running".to_owned(),
         (_, Some(lag)) if lag.rows > 0 => format!("{} for the next tick", waiting(lag)),
+        (Phase::New, _) => "there is no row for it yet".to_owned(),
         _ => "everything visible is delivered".to_owned(),
     }
 }
@@ -237,6 +238,8 @@ fn of_state(view: &PollerView, evidence: &Evidence) -> Option<Finding> {
     let name = &view.poller;
     match &evidence.state {
         State::Document => None,
+        // A tick that finds no row leaves nothing behind by which it could be told from none.
+        State::Nothing if view.lag.as_ref().is_some_and(|lag| lag.rows == 0) => None,
         State::Nothing => Some(finding(
             "not_begun",
             Health::Attention,

@@ -3,7 +3,7 @@
 use dbtick::model::late::{Epoch, Witness};
 use dbtick::model::position::Scalar;
 use serde_json::json;
-use sqlx::{AssertSqlSafe, Executor};
+use sqlx::{AssertSqlSafe, Executor, Row};
 
 use super::support::command::{good, run};
 use super::support::mariadb::MariaDb;
@@ -161,4 +161,48 @@ async fn new_shards_know_the_server_its_epoch_and_the_columns_that_the_old_ones_
     assert_eq!(of(is.late.epoch), of(was.late.epoch));
     assert_eq!(world.serve().await.tick("Orders").await.status, 200);
     all_rows(&world, 40);
+}
+
+async fn rows_read(server: &MariaDb) -> u64 {
+    let rows = sqlx::query("SHOW GLOBAL STATUS LIKE 'Handler_read%'")
+        .fetch_all(&mut server.connect("main").await)
+        .await
+        .unwrap();
+    let counts = rows.iter().map(|row| row.get::<String, _>(1));
+    counts.map(|count| count.parse::<u64>().unwrap()).sum()
+}
+
+/// What all shards together read of a table, for each of its rows.
+async fn times_read(server: &MariaDb, shards: serde_json::Value, rows: u64) -> f64 {
+    let source = json!({ "late_commits": "off" });
+    let changes = json!({ "source": source, "shards": shards, "batch": { "max_rows": 200 } });
+    let world = World::with_orders(changes).await;
+    let world = world.setting("ORDERS_DB", &server.url());
+    let handler = world.serve().await;
+    let before = rows_read(server).await;
+    assert_eq!(handler.tick("Orders").await.status, 200);
+    let read = rows_read(server).await - before;
+    all_rows(&world, i64::try_from(rows).unwrap());
+    read as f64 / rows as f64
+}
+
+#[tokio::test]
+async fn with_an_index_on_their_column_shards_read_the_table_once_and_by_key_as_often_as_there_are_shards()
+ {
+    const ROWS: u64 = 4000;
+    let server = MariaDb::start().await;
+    server.sql(TABLE).await;
+    server.sql("CREATE INDEX by_seq ON orders (seq, id)").await;
+    let rows = format!(
+        "INSERT INTO orders SELECT seq, seq, 'x', seq % 4 FROM seq_1_to_{ROWS}; ANALYZE TABLE orders"
+    );
+    server.sql(&rows).await;
+    // Of any poller: the catalogue is looked at before each page, too.
+    let whole = times_read(&server, json!(1), ROWS).await;
+    let by_column = json!({ "count": 4, "column": "part" });
+    let by_column = times_read(&server, by_column, ROWS).await;
+    let by_key = times_read(&server, json!(4), ROWS).await;
+    println!("whole {whole:.2}, by column {by_column:.2}, by key {by_key:.2}");
+    assert!(by_column < 1.5 * whole, "{by_column} and {whole}");
+    assert!(by_key > 3.0 * whole, "{by_key} and {whole}");
 }

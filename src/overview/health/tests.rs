@@ -201,13 +201,22 @@ fn what_stands_in_the_place_of_the_document_is_told() {
         checkpoint: None,
         ..view()
     };
-    check(
-        new.clone(),
-        &nothing,
-        &[("not_begun", Health::Attention)],
-        Phase::New,
-        "has not run yet",
-    );
+    let empty = PollerView {
+        lag: Some(lag(0, 0)),
+        ..new.clone()
+    };
+    check(empty, &nothing, &[], Phase::New, "no row for it yet");
+    let waits = PollerView {
+        lag: Some(lag(3, 0)),
+        ..new.clone()
+    };
+    let begins = [("not_begun", Health::Attention)];
+    check(waits, &nothing, &begins, Phase::New, "has not run yet");
+    let unknown = PollerView {
+        lag: None,
+        ..new.clone()
+    };
+    check(unknown, &nothing, &begins, Phase::New, "has not run yet");
     let gone = Evidence {
         state: State::Bad("document_gone", "the state document is gone".to_owned()),
         ..evidence()
