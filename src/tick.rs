@@ -33,6 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use tokio::time::error::Elapsed;
+use tokio::time::timeout_at;
 use tracing::Instrument;
 
 use crate::clock::{Clock, Timestamp};
@@ -48,7 +50,7 @@ use crate::model::sinks::SinksDiffer;
 use crate::model::state::{StateDocument, Status};
 use crate::sink::{Outlet, QueueSink};
 use crate::source::Source;
-use crate::store::{ObjectStore, StateStore, StoreKey};
+use crate::store::{ObjectStore, StateStore, StoreError, StoreKey};
 use crate::telemetry::spans;
 
 pub use drain::MOST_UNCOMMITTED;
@@ -161,7 +163,12 @@ impl From<Budget> for Call {
 pub async fn tick(poller: &Poller, call: impl Into<Call>) -> TickReport {
     let started = poller.clock.monotonic();
     let mut progress = Progress::default();
-    let result = run(poller, &call.into(), &mut progress).await;
+    let call = call.into();
+    let whole = run(poller, &call, &mut progress);
+    let result = match timeout_at(call.budget.end_at(), whole).await {
+        Ok(result) => result,
+        Err(elapsed) => Err(out_of_time(elapsed)),
+    };
     let told = match &result {
         Err(error) => trouble::remember(poller, error).await,
         Ok(Outcome::Idle) if progress.in_trouble => trouble::forget(poller).await,
@@ -183,6 +190,16 @@ pub async fn tick(poller: &Poller, call: impl Into<Call>) -> TickReport {
         caught_up: progress.caught_up,
         is_told: told.is_told,
     }
+}
+
+/// The host would kill the process, and all others in it. The lease runs out by itself.
+fn out_of_time(elapsed: Elapsed) -> TickError {
+    let context = "there was no answer when the time of the invocation was nearly spent; what was not committed comes again";
+    StoreError::Unknown {
+        context: context.to_owned(),
+        cause: Box::new(elapsed),
+    }
+    .into()
 }
 
 /// What has been achieved so far; it stands however the tick ends.

@@ -17,6 +17,8 @@ pub struct Budget {
     stop_at: Instant,
     /// What still runs is abandoned here, which leaves time to say so and to release the lease.
     abandon_at: Instant,
+    /// Who is still writing down what came of it stops here: whatever it is, it is safe to leave.
+    end_at: Instant,
     stop: Stop,
     turn: Option<Turn>,
 }
@@ -36,6 +38,7 @@ impl Budget {
         Self {
             stop_at: at + limit.mul_f64(0.8),
             abandon_at: at + limit.mul_f64(0.9),
+            end_at: at + limit.mul_f64(0.95),
             stop: Stop::never(),
             turn: None,
         }
@@ -47,6 +50,7 @@ impl Budget {
         Self {
             stop_at: at + step,
             abandon_at: at + UNLIMITED,
+            end_at: at + UNLIMITED,
             stop: Stop::never(),
             turn: None,
         }
@@ -83,6 +87,11 @@ impl Budget {
             () = self.stop.clone().raised() => {}
             () = tokio::time::sleep_until(self.stop_at) => {}
         }
+    }
+
+    #[must_use]
+    pub(super) fn end_at(&self) -> Instant {
+        self.end_at
     }
 
     #[must_use]

@@ -322,9 +322,10 @@ impl Round<'_> {
         };
         for (outlet, settled) in &self.asked {
             let handed = &settled.handed;
-            // The others come again, and are counted then.
-            let passed = settled.aside.iter().filter(|at| done[**at]).count();
             let left_out = (0..done.len()).any(|at| done[at] && handed.is_pending(at));
+            // The others come again, and are counted then; to a sink that falls behind they do not.
+            let passed = settled.aside.iter();
+            let passed = passed.filter(|at| left_out || done[**at]).count();
             let failure = settled.news.failure.clone();
             // What a sink that falls behind has taken does not come to it again.
             let comes_again = |at: usize| match left_out {
