@@ -96,7 +96,7 @@ impl Sweep {
         sight: Sight,
         ordering: Ordering,
     ) -> Self {
-        let fences: Vec<_> = fences
+        let mut fences: Vec<_> = fences
             .iter()
             .filter(|fence| fence.witnesses.is_disjoint(&sight.unanswered))
             .map(|fence| (fence.clone(), fence.at(&sight)))
@@ -115,6 +115,13 @@ impl Sweep {
             Some((fence, _)) => (Some(fence.up_to.clone()), fence.witnesses.clone()),
             None => (low.cloned(), BTreeSet::new()),
         };
+        // What was hidden when a fence was made may show now, and this sweep looks behind its start only: for
+        // the rows before it, whoever is waited for there stands for all.
+        for (_, now) in &mut fences {
+            if Some(&now.up_to) > start.as_ref() {
+                now.witnesses.extend(base.iter().cloned());
+            }
+        }
         let mut delivered: Vec<_> = delivered.into_iter().collect();
         delivered.sort();
         Self {
