@@ -177,6 +177,27 @@ fn places_of_rows_that_have_gone_stand_for_them() {
     assert_eq!(standing.known().fences, fences);
 }
 
+/// Its survey begins behind them, and a window that is over says nothing of who has shown since.
+#[test]
+fn a_sweep_that_begins_behind_rows_in_flight_proves_nothing_without_them() {
+    let hidden = Fence {
+        until: Some(at(50)),
+        ..fence(12, &[])
+    };
+    let fences = [fence(7, &["row 6"]), hidden];
+    let mut behind = visible(5, &fences, sight(50, &["row 6"]));
+    assert_eq!(behind.start(), Some(&place(7)));
+    pass(&mut behind, [9], false, survey(&[], None));
+    assert_eq!(low(&behind), Some(place(5)));
+    pass(&mut behind, [13], true, survey(&[], None));
+    assert_eq!(low(&behind), Some(place(5)));
+    // Once it has gone, all is read from the checkpoint on.
+    let mut gone = visible(5, &fences, sight(50, &[]));
+    assert_eq!(gone.start(), Some(&place(5)));
+    pass(&mut gone, [6, 9, 13], true, survey(&[], None));
+    assert_eq!(low(&gone), Some(place(13)));
+}
+
 #[test]
 fn a_row_in_flight_holds_the_checkpoint_before_it() {
     let mut held = visible(5, &[], sight(50, &[]));
