@@ -19,7 +19,7 @@ use super::report::{Outcome, TickError};
 use super::{Poller, reason_to_stop};
 use crate::clock::Timestamp;
 use crate::model::ledger::{LedgerMode, Mark};
-use crate::model::page::PageWriter;
+use crate::model::page::{EventId, PageWriter};
 use crate::model::position::Position;
 use crate::model::quarantine::Case;
 use crate::model::state::StateDocument;
@@ -147,6 +147,13 @@ pub(super) async fn keep(poller: &Poller, case: &Case) -> Result<(), NotKept> {
         case.event_id,
     );
     Ok(())
+}
+
+/// Whether a sink's quarantine has this very event.
+pub(super) async fn is_kept(poller: &Poller, sink: &str, id: EventId) -> Result<bool, TickError> {
+    let key = key(poller, sink, &id.to_string())?;
+    let found = tried(poller, &key, || poller.objects.get(&key)).await?;
+    Ok(found.is_some_and(|body| Case::from_bytes(&body).is_ok()))
 }
 
 /// Whoever listens is told before the checkpoint passes the row; perhaps twice, never not at all.

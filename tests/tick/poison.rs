@@ -124,6 +124,36 @@ async fn what_is_set_aside_is_durable_before_the_checkpoint_passes_it() {
     assert_eq!(world.checkpoint(), 8);
 }
 
+/// Its neighbours were committed after the crash, in a page of their own, so that nobody is left to show it again.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_was_set_aside_before_a_crash_needs_no_neighbour_after_it() {
+    for (temper, failures) in [
+        (Temper::At(FailureKind::Rejected, rows([2])), 4),
+        (Temper::Names(rows([2]), true), 0),
+    ] {
+        let mut world = world(2, 2);
+        world.hook().is(temper.clone());
+        for _ in 0..failures {
+            failed(world.tick().await);
+            later().await;
+        }
+        world.store.take_writes();
+        for write in 3..30 {
+            world.store.on_write(write, Fault::Silence);
+        }
+        failed(world.tick().await);
+        assert_eq!(rows_aside(&world).await, [2], "{temper:?}");
+        assert!(world.checkpoint() < 2, "{temper:?}");
+        world.store.heal();
+        later().await;
+        world.max_rows = 1;
+        ticks_until_done(&world, 12).await;
+        assert_eq!(world.checkpoint(), 2, "{temper:?}");
+        assert_eq!(rows_aside(&world).await, [2]);
+        assert_eq!(world.document().counters.quarantined, 1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_receiver_that_rejects_everything_drains_nothing_into_quarantine() {
     for kind in [FailureKind::Rejected, FailureKind::Broken] {

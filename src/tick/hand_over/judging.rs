@@ -9,6 +9,7 @@ use crate::model::page::{EventId, PageWriter};
 use crate::model::position::Position;
 use crate::sink::{DeliveryFailure, FailureKind, Stance, Verdict};
 use crate::source::ReadPage;
+use crate::tick::quarantine::is_kept;
 
 /// So many rows that a sink has got before are sent again to see that it takes anything: one of them may
 /// be as bad.
@@ -33,6 +34,8 @@ impl Work<'_> {
             }
             if self.takes_others() {
                 self.ask_once_more().await;
+            } else if self.are_all_aside().await {
+                return self.convict();
             }
         }
         let blame = if self.suspects.is_empty() || self.failure.is_some() {
@@ -74,6 +77,24 @@ impl Work<'_> {
 
     pub(super) fn times_named(&self, id: &EventId) -> u32 {
         self.before.map_or(0, |before| before.times_named(id))
+    }
+
+    /// They were judged before, and whoever did it did not live to commit: their neighbours may have been committed
+    /// since, so that nobody is left who could show it again. They are kept, so nothing is lost by passing them.
+    async fn are_all_aside(&self) -> bool {
+        for at in self.suspects.keys() {
+            let kept = is_kept(
+                self.dispatch.poller,
+                self.sink.name(),
+                self.batch.event_ids[*at],
+            );
+            let kept = timeout_at(self.dispatch.budget.abandon_at(), kept).await;
+            // Who cannot tell asks again with the next tick.
+            if !matches!(kept, Ok(Ok(true))) {
+                return false;
+            }
+        }
+        !self.suspects.is_empty()
     }
 
     /// A row that was sent alone may have met the receiver in a bad moment, which began after others were
