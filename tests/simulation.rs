@@ -110,6 +110,8 @@ fn shows(bug: Bug) -> Option<(Mode, &'static [&'static str])> {
         Bug::TokenNotBumped => Some((Mode::Calm, &["I4", "I9"])),
         Bug::MarkerNotKept => Some((Mode::Chaos, &["I14"])),
         Bug::IdsPerProcess => Some((Mode::Chaos, &["I12"])),
+        Bug::ReconciledBlindly => Some((Mode::Chaos, &["F5"])),
+        Bug::RowFencesIgnored => Some((Mode::Chaos, &["C5"])),
         Bug::LeaseExpiryIgnored | Bug::UnknownTrusted => None,
     }
 }
@@ -164,8 +166,15 @@ fn the_chaos_is_real() {
         all.orders,
     ];
     assert!(often.iter().all(|times| *times >= 10), "{all}");
-    let sometimes = [all.lags, all.quarantined, all.spoiled];
+    let sometimes = [
+        all.lags,
+        all.quarantined,
+        all.spoiled,
+        all.backfills,
+        all.range_commits,
+    ];
     assert!(sometimes.iter().all(|times| *times >= 5), "{all}");
+    assert!(all.rounds > 0, "{all}");
 }
 
 #[test]

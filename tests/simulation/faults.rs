@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::world::Rng;
+use super::rng::Rng;
 
 /// How far a wall clock is off, in either direction.
 pub(crate) const MOST_SKEW: Duration = Duration::from_secs(8);
@@ -267,10 +267,14 @@ pub(crate) enum Bug {
     TokenNotBumped,
     /// The store says that the marker of the birth is kept, and has not kept it.
     MarkerNotKept,
+    /// Neither who sends a range nor who reconciles it sees some of its rows.
+    ReconciledBlindly,
+    /// A receiver keeps of each row what came last.
+    RowFencesIgnored,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::IfMatchIgnored,
         Self::IfNoneMatchIgnored,
         Self::UnknownTrusted,
@@ -295,7 +299,14 @@ impl Bug {
         Self::HeadDropped,
         Self::TokenNotBumped,
         Self::MarkerNotKept,
+        Self::ReconciledBlindly,
+        Self::RowFencesIgnored,
     ];
+
+    /// It shows only where rows are sent once more, beside the poller.
+    pub(crate) fn is_about_backfills(self) -> bool {
+        matches!(self, Self::ReconciledBlindly | Self::RowFencesIgnored)
+    }
 
     /// It shows only where receivers have manners of their own.
     pub(crate) fn is_about_receivers(self) -> bool {

@@ -11,13 +11,14 @@ use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
 use dbtick::model::definition::SourceDefinition;
 use dbtick::model::policy::PoisonPolicy;
 use dbtick::sink::Outlet;
-use dbtick::store::StoreKey;
 use dbtick::tick::budget::Budget;
 use dbtick::tick::{Poller, tick};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::backfill::Hand;
 use super::faults::{MOST_DRIFT_PER_MILLE, MOST_SKEW, Mode};
+use super::keys::{birth_marker, state_key};
 use super::receivers;
 use super::sink::SimSink;
 use super::source::SimSource;
@@ -36,14 +37,6 @@ pub(crate) const LEASE: LeaseTimes = LeaseTimes {
 
 pub(crate) fn key_columns() -> Vec<String> {
     vec!["id".to_owned()]
-}
-
-pub(crate) fn state_key() -> StoreKey {
-    StoreKey::state("shop", POLLER).unwrap()
-}
-
-pub(crate) fn birth_marker() -> StoreKey {
-    StoreKey::birth_marker("shop", POLLER).unwrap()
 }
 
 /// One process after another, each killed at an instant of chance.
@@ -120,9 +113,14 @@ impl Drop for Unborn<'_> {
 }
 
 pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
+    poller_of(world, owner, Hand::Poller)
+}
+
+pub(crate) fn poller_of(world: &Arc<World>, owner: &str, hand: Hand) -> Poller {
     let sink = |index| {
         let sink = SimSink {
             world: world.clone(),
+            hand,
             name: receivers::name(index).to_owned(),
             index,
         };
@@ -167,6 +165,7 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
         lease: LEASE,
         source: Arc::new(SimSource {
             world: world.clone(),
+            hand,
             process: world.draw(u64::MAX),
         }),
         sinks: (0..world.layout.sinks).map(sink).collect(),
@@ -179,9 +178,11 @@ pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
         ledger: world.layout.ledger,
         store: Arc::new(SimStore {
             world: world.clone(),
+            hand,
         }),
         objects: Arc::new(SimStore {
             world: world.clone(),
+            hand,
         }),
         state_key: state_key(),
         birth_marker: birth_marker(),

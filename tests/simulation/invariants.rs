@@ -1,10 +1,13 @@
 //! What must hold. The numbers are those of `docs/guarantees.md`, *Invariants*.
 //!
-//! A new promise is a line in one of the two tables below and the function that it names: the first is
-//! asked at each accepted write of the state document, which is the one linearization point, the second
-//! when everything is over. I7 (every write is conditional) holds by construction: the seam has no other
-//! write. I6 is in `sim`, I10 and I12 are in `receivers`, I14 is in `store`, where each is seen.
+//! A new promise is a line in one of the three tables below and the function that it names: the first is
+//! asked at each accepted write of a state document, which is the one linearization point, of the poller and of
+//! the ranges of its backfill; the second at each accepted write of the plan of that backfill; the third when
+//! everything is over. I7 (every write is conditional) holds by construction: the seam has no other
+//! write. I6 is in `sim`, I10 and I12 are in `receivers`, H1 and I14 are in `store`, H3 is in `world` too, where each is
+//! seen.
 
+mod backfill;
 mod ending;
 mod fencing;
 mod ledger;
@@ -13,13 +16,19 @@ mod passage;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use dbtick::backfill::{Status, Stuck};
 use dbtick::model::state::StateDocument;
+use dbtick::store::StoreKey;
 use dbtick::tick::report::{TickError, TickReport};
 
+pub(crate) use backfill::{Planned, Span};
 pub(crate) use ending::End;
 pub(crate) use passage::Accepted;
 
+use super::backfill::may_stop;
 use super::faults::Mode;
+use super::keys::state_key;
+use super::table::Place;
 use ledger::Written;
 
 /// Why it does not hold.
@@ -34,7 +43,8 @@ const fn promise<Seen>(name: &'static str, holds: Seen) -> Promise<Seen> {
     Promise { name, holds }
 }
 
-type AtAWrite = fn(&mut Invariants, &Accepted<'_>) -> Held;
+type AtAWrite = fn(&mut Known, &Accepted<'_>) -> Held;
+type AtAPlan = fn(&Planned<'_>) -> Held;
 type AtTheEnd = fn(&Invariants, &End<'_>) -> Held;
 
 const AT_EACH_WRITE: &[Promise<AtAWrite>] = &[
@@ -52,8 +62,19 @@ const AT_EACH_WRITE: &[Promise<AtAWrite>] = &[
     promise("F6", ledger::what_is_passed_is_in_the_ledger),
 ];
 
+const AT_A_PLAN: &[Promise<AtAPlan>] = &[
+    promise("H2", backfill::what_has_ended_stays_ended),
+    promise("H3", backfill::nothing_is_beyond_the_poller),
+    promise("F5", backfill::the_report_adds_up),
+    promise(
+        "F5",
+        backfill::complete_means_that_everything_was_sent_again,
+    ),
+];
+
 const AT_THE_END: &[Promise<AtTheEnd>] = &[
     promise("I2", ending::everybody_has_everything),
+    promise("C5", ending::whoever_compares_fences_has_the_newest),
     promise("I13", ending::only_bad_rows_are_aside),
     promise("I11", ending::a_calm_world_has_no_duplicates),
     promise("I20", ending::what_is_aside_is_counted),
@@ -105,18 +126,33 @@ summary! {
     quarantined,
     /// Times that the document was spoiled.
     spoiled,
+    /// Those that were completed.
+    backfills,
+    /// Commits of their ranges.
+    range_commits,
+    /// Times that rows were missing when they were reconciled.
+    rounds,
 }
 
-/// What is remembered from one write to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Invariants {
     first: Option<Violation>,
+    /// Of each state document.
+    known: BTreeMap<StoreKey, Known>,
+    pub(crate) summary: Summary,
+}
+
+/// What is remembered from one write of a state document to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
     /// Who got each fencing token, by the nonce of the claim.
     claims: BTreeMap<u64, String>,
     /// Most events that were remembered above the checkpoint at once.
     most_delivered: u64,
     ledger: Written,
-    pub(crate) summary: Summary,
+    /// Moves by hand.
+    orders: u64,
+    furthest: Option<Place>,
 }
 
 pub(crate) fn violation<T>(name: &'static str, what: String) -> Result<T, Violation> {
@@ -137,13 +173,47 @@ impl Invariants {
         self.first.take()
     }
 
-    pub(crate) fn check_write(&mut self, write: &Accepted<'_>) -> Result<(), Violation> {
-        self.count(write.before, write.after);
+    /// Of the document at this place.
+    pub(crate) fn check_write(
+        &mut self,
+        key: &StoreKey,
+        write: &Accepted<'_>,
+    ) -> Result<(), Violation> {
+        self.count(key, write);
+        let known = self.known.entry(key.clone()).or_default();
+        known.furthest = known.furthest.max(Place::of(write.after));
+        known.most_delivered = known.most_delivered.max(write.after.delivered.len() as u64);
         for promise in AT_EACH_WRITE {
-            (promise.holds)(self, write).or_else(|what| violation(promise.name, what))?;
+            (promise.holds)(known, write).or_else(|what| violation(promise.name, what))?;
         }
-        self.remember_the_claim(write);
+        known.remember_the_claim(write);
         Ok(())
+    }
+
+    pub(crate) fn check_plan(&mut self, plan: &Planned<'_>) -> Result<(), Violation> {
+        self.summary.backfills += u64::from(plan.after.status == Status::Complete);
+        self.summary.rounds += u64::from(plan.before.is_some_and(|it| it.round < plan.after.round));
+        for promise in AT_A_PLAN {
+            (promise.holds)(plan).or_else(|what| violation(promise.name, what))?;
+        }
+        Ok(())
+    }
+
+    fn of_the_poller(&self) -> Option<&Known> {
+        self.known.get(&state_key())
+    }
+
+    fn most_delivered(&self) -> u64 {
+        self.of_the_poller().map_or(0, |known| known.most_delivered)
+    }
+
+    pub(crate) fn orders(&self) -> u64 {
+        self.of_the_poller().map_or(0, |known| known.orders)
+    }
+
+    /// The furthest that the poller itself has been.
+    pub(crate) fn furthest(&self) -> Option<Place> {
+        self.of_the_poller()?.furthest
     }
 
     pub(crate) fn check_end(&self, end: &End<'_>) -> Result<(), Violation> {
@@ -153,17 +223,30 @@ impl Invariants {
         Ok(())
     }
 
-    fn count(&mut self, before: Option<&StateDocument>, after: &StateDocument) {
-        if let Some(before) = before {
+    fn count(&mut self, key: &StoreKey, write: &Accepted<'_>) {
+        let after = write.after;
+        if let Some(before) = write.before {
             let commits = |document: &StateDocument| document.counters.batches;
-            self.summary.commits += commits(after).saturating_sub(commits(before));
+            let commits = commits(after).saturating_sub(commits(before));
+            if *key != state_key() {
+                self.summary.range_commits += commits;
+                return;
+            }
+            self.summary.commits += commits;
             let taken = before.lease.held.is_some() && before.lease.token < after.lease.token;
             self.summary.takeovers += u64::from(taken);
             let falls = |name: &String| before.sinks.get(name).is_none_or(|it| it.lag.is_none());
             let behind = after.sinks.iter().filter(|(_, sink)| sink.lag.is_some());
             self.summary.lags += behind.filter(|(name, _)| falls(name)).count() as u64;
         }
-        self.most_delivered = self.most_delivered.max(after.delivered.len() as u64);
+    }
+
+    /// A backfill may stop because the world does not let it go on.
+    pub(crate) fn check_stuck(&self, stuck: &Stuck) -> Result<(), Violation> {
+        match may_stop(stuck, self.summary.spoiled > 0) {
+            true => Ok(()),
+            false => violation("false alarm", stuck.to_string()),
+        }
     }
 
     /// A tick may fail because the world does; it must not see damage where there is none.

@@ -8,7 +8,8 @@ use dbtick::sink::FailureKind;
 
 use super::Plan;
 use super::faults::{Bug, Mode};
-use super::world::{Layout, Rng};
+use super::layout::Layout;
+use super::rng::Rng;
 
 /// Versions are numbered from one; about so many are written.
 const VERSIONS: u64 = 90;

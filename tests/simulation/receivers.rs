@@ -8,10 +8,12 @@ use dbtick::model::page::EventId;
 use dbtick::model::quarantine::Case;
 use serde::Deserialize;
 
+use super::backfill::Hand;
+use super::faults::Bug;
 use super::invariants::{Violation, violation};
+use super::layout::{Fences, Layout, MOST_SINKS};
 use super::manners::Manners;
 use super::table::Place;
-use super::world::{Layout, MOST_SINKS};
 
 /// One version of one row.
 pub(crate) type Version = (i64, u64);
@@ -19,6 +21,8 @@ pub(crate) type Version = (i64, u64);
 #[derive(Debug)]
 pub(crate) struct Receivers {
     layout: Layout,
+    /// Of each row they keep the newest, by its fence.
+    compares: bool,
     sinks: Vec<Receiver>,
     /// Every event that was ever sent (I12).
     ids: BTreeMap<Version, EventId>,
@@ -29,6 +33,10 @@ pub(crate) struct Receivers {
 pub(crate) struct Receiver {
     pub(crate) manners: Manners,
     stored: BTreeMap<Version, u64>,
+    /// What a backfill has brought.
+    again: BTreeSet<Version>,
+    /// Of each row, what a receiver has that compares fences.
+    latest: BTreeMap<i64, (Fence, u64)>,
     aside: BTreeSet<Version>,
     /// Events that it has named as not taken while it took others.
     named: BTreeSet<Version>,
@@ -101,6 +109,25 @@ impl Receiver {
         self.stored.contains_key(&row)
     }
 
+    /// A backfill has brought it, or never will and it is kept.
+    pub(crate) fn has_again(&self, row: Version) -> bool {
+        self.again.contains(&row) || self.is_aside(row)
+    }
+
+    /// The version that it ends with.
+    pub(crate) fn latest_of(&self, key: i64) -> Option<u64> {
+        let (_, version) = self.latest.get(&key)?;
+        Some(*version)
+    }
+
+    fn keep_the_latest(&mut self, fence: Fence, event: &Event, compares: bool) {
+        let seen = self.latest.get(&event.place.key);
+        if !compares || seen.is_none_or(|(seen, _)| *seen <= fence) {
+            let kept = (fence, event.version);
+            self.latest.insert(event.place.key, kept);
+        }
+    }
+
     /// The rows that are kept aside for it.
     pub(crate) fn aside(&self) -> impl Iterator<Item = Version> + '_ {
         self.aside.iter().copied()
@@ -152,13 +179,14 @@ impl Receiver {
 }
 
 impl Receivers {
-    pub(crate) fn new(layout: Layout, manners: Vec<Manners>) -> Self {
+    pub(crate) fn new(layout: Layout, bug: Option<Bug>, manners: Vec<Manners>) -> Self {
         let receiver = |manners| Receiver {
             manners,
             ..Receiver::default()
         };
         Self {
             layout,
+            compares: bug != Some(Bug::RowFencesIgnored),
             sinks: manners.into_iter().map(receiver).collect(),
             ids: BTreeMap::new(),
             versions: BTreeMap::new(),
@@ -228,8 +256,9 @@ impl Receivers {
         sink: usize,
         fence: Fence,
         events: &[Event],
+        hand: Hand,
     ) -> Result<bool, Violation> {
-        let checks_fence = self.layout.receivers_check_fence;
+        let checks_fence = self.layout.fences == Fences::PerPoller;
         let receiver = &mut self.sinks[sink];
         if !receiver.lets_in(fence, checks_fence, self.layout.max_inflight > 1) {
             return Ok(false);
@@ -237,7 +266,12 @@ impl Receivers {
         for event in events {
             let times = receiver.stored.entry(event.row()).or_default();
             *times += 1;
-            if *times == 1 && checks_fence && self.layout.is_in_order() {
+            let is_first = *times == 1 && hand == Hand::Poller;
+            receiver.keep_the_latest(fence, event, self.compares);
+            if hand == Hand::Range {
+                receiver.again.insert(event.row());
+            }
+            if is_first && checks_fence && self.layout.is_in_order() {
                 receiver.keeps_order(event.place, !self.layout.has_manners)?;
             }
         }

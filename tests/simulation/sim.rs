@@ -4,12 +4,17 @@
 //! I/O takes a drawn time: that is the exploration. A run goes through chaos, healing and
 //! quiescence; what must hold is in `invariants`, what can go wrong is in `faults`.
 
+pub(crate) mod backfill;
 pub(crate) mod faults;
 pub(crate) mod instance;
 pub(crate) mod invariants;
+pub(crate) mod keys;
+pub(crate) mod layout;
 pub(crate) mod manners;
 pub(crate) mod operator;
+pub(crate) mod panics;
 pub(crate) mod receivers;
+pub(crate) mod rng;
 pub(crate) mod sink;
 pub(crate) mod size;
 pub(crate) mod source;
@@ -50,6 +55,7 @@ pub(crate) struct Run {
 }
 
 pub(crate) fn run(seed: u64, plan: Plan) -> Run {
+    let panics = panics::counted();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -61,6 +67,12 @@ pub(crate) fn run(seed: u64, plan: Plan) -> Run {
         world.heal();
         quiesce(&world, living).await;
         world.check_the_end();
+        if panics.more() {
+            world.violated(
+                "panic",
+                "something has panicked; its message is above".to_owned(),
+            );
+        }
         world.finish()
     })
 }
@@ -78,6 +90,14 @@ async fn chaos(world: &Arc<World>) -> JoinSet<()> {
         instances.spawn(operator::keep_moving(world.clone()));
     }
     attend(world, &mut instances);
+    if let Some(filling) = world.layout.filling {
+        for number in 0..filling.processes {
+            instances.spawn(backfill::keep_filling(world.clone(), filling, number));
+        }
+        if filling.given_up {
+            instances.spawn(backfill::give_up(world.clone()));
+        }
+    }
     let mut spoiler = JoinSet::new();
     spoiler.spawn(spoiler::keep_spoiling(world.clone()));
     pass_the_time(world).await;
@@ -90,6 +110,9 @@ async fn chaos(world: &Arc<World>) -> JoinSet<()> {
             instances.spawn(instance::live(world.clone(), format!("healed-{number}")));
         }
         attend(world, &mut instances);
+        if let Some(filling) = world.layout.filling {
+            instances.spawn(backfill::keep_filling(world.clone(), filling, 9));
+        }
     }
     instances
 }
@@ -138,6 +161,10 @@ async fn quiesce(world: &Arc<World>, mut living: JoinSet<()>) {
     let patience = 12 * TICK + world.longest_wait() + search * bad;
     if !within(patience, || world.is_drained()).await {
         world.violated("I6", "the tail is not reached in bounded ticks".to_owned());
+    }
+    // Each range may have to look for each of them, and to wait for a lease.
+    if !within(3 * patience, || world.is_filled()).await {
+        world.violated("I6", "the backfill comes to no end".to_owned());
     }
     living.shutdown().await;
 }

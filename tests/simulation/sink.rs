@@ -10,6 +10,7 @@ use dbtick::sink::{DeliveryFailure, FailureKind, Sink, Stance, Unaccepted, Verdi
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
+use super::backfill::Hand;
 use super::faults::{Arrives, Bug, MOST_LATE, MOST_NOT_BEFORE, Mode, Takes, Told};
 use super::manners::Bad;
 use super::receivers::Event;
@@ -18,6 +19,7 @@ use super::world::World;
 #[derive(Debug, Clone)]
 pub(crate) struct SimSink {
     pub(crate) world: Arc<World>,
+    pub(crate) hand: Hand,
     pub(crate) name: String,
     pub(crate) index: usize,
 }
@@ -85,7 +87,7 @@ impl SimSink {
 
     fn take(&self, fence: Fence, events: &[Event]) -> bool {
         let world = &self.world;
-        let taken = world.receivers().take(self.index, fence, events);
+        let taken = world.receivers().take(self.index, fence, events, self.hand);
         let places: Vec<_> = events.iter().map(|event| event.place.to_string()).collect();
         world.note(format_args!(
             "{}: {fence:?} {places:?}: {taken:?}",
@@ -151,6 +153,9 @@ impl Sink for SimSink {
         let fate = self.world.fate_of_a_delivery();
         let seen = self.world.receivers().see(&events);
         self.world.judge(seen);
+        if self.hand == Hand::Range {
+            self.world.check_what_is_sent_again(&events);
+        }
         if self.world.has(Bug::SecondSinkForgotten) && self.index == 1 {
             return Verdict::Acknowledged;
         }

@@ -12,6 +12,7 @@ use dbtick::model::schema::Schema;
 use dbtick::source::{Description, Located, ReadPage, Source, SourceError, Types};
 use tokio::time::sleep;
 
+use super::backfill::Hand;
 use super::faults::{Bug, Read};
 use super::table::{HIDDEN_FOR, Lateness, Place};
 use super::world::World;
@@ -19,6 +20,7 @@ use super::world::World;
 #[derive(Debug)]
 pub(crate) struct SimSource {
     pub(crate) world: Arc<World>,
+    pub(crate) hand: Hand,
     /// Differs per process; only a planted bug lets it out.
     pub(crate) process: u64,
 }
@@ -32,6 +34,9 @@ impl SimSource {
         };
         let mut end = true;
         for (place, version) in world.table().rows().filter(|(place, _)| wanted(*place)) {
+            if self.leaves_out(place) {
+                continue;
+            }
             let short = !writer.is_empty() && world.fault(|odds| odds.source_short_page);
             let Place { cursor, key } = place;
             if short || writer.is_full() {
@@ -61,6 +66,14 @@ impl SimSource {
             server: None,
             survey: Survey::default(),
         }
+    }
+
+    fn leaves_out(&self, place: Place) -> bool {
+        let world = &self.world;
+        let has_gaps = world.layout.filling.is_some_and(|it| it.has_gaps);
+        let gap = has_gaps && self.hand == Hand::Range && world.fault(|_| 300);
+        let blind = world.has(Bug::ReconciledBlindly) && self.hand != Hand::Poller;
+        gap || blind && place.key % 3 == 0
     }
 
     /// Before the page, as a statement of its own.
@@ -137,6 +150,13 @@ impl SimSource {
                 ..sight
             },
         }
+    }
+
+    fn behind(&self, after: Option<&Position>) -> Vec<Place> {
+        let after = after.map(Place::from);
+        let table = self.world.table();
+        let places = table.rows().map(|(place, _)| place);
+        places.filter(|place| Some(*place) > after).collect()
     }
 
     async fn trouble(&self) -> Result<(), SourceError> {
@@ -226,23 +246,41 @@ impl Source for SimSource {
         Ok(sight)
     }
 
-    async fn last(&self, _: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
+    async fn last(&self, below: Option<&Scalar>) -> Result<Option<Position>, SourceError> {
         self.trouble().await?;
-        let last = self.world.table().last();
-        Ok(last.map(|place| place.to_position()))
+        let table = self.world.table();
+        let before = |place: &Place| match below {
+            Some(Scalar::Integer(below)) => i128::from(place.cursor) < *below,
+            _ => true,
+        };
+        let last = table.rows().map(|(place, _)| place).filter(before).last();
+        Ok(last.map(Place::to_position))
     }
 
     async fn count(
         &self,
-        _: Option<&Position>,
-        _: Option<&Position>,
-        _: u64,
+        after: Option<&Position>,
+        up_to: Option<&Position>,
+        most: u64,
     ) -> Result<u64, SourceError> {
-        unreachable!("a tick does not count")
+        self.trouble().await?;
+        let places = self.behind(after);
+        let up_to = up_to.map(Place::from);
+        let within = places
+            .iter()
+            .filter(|place| up_to.is_none_or(|up_to| **place <= up_to));
+        Ok(most.min(within.count() as u64))
     }
 
-    async fn ahead(&self, _: Option<&Position>, _: u64) -> Result<Option<Position>, SourceError> {
-        unreachable!("a tick does not look ahead")
+    async fn ahead(
+        &self,
+        after: Option<&Position>,
+        rows: u64,
+    ) -> Result<Option<Position>, SourceError> {
+        self.trouble().await?;
+        let places = self.behind(after);
+        let ahead = places.get(usize::try_from(rows - 1).unwrap());
+        Ok(ahead.copied().map(Place::to_position))
     }
 
     async fn locate(&self, _: &[String], _: PageWriter) -> Result<Vec<Located>, SourceError> {

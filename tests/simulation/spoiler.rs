@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::keys::state_key;
 use super::world::World;
 
 pub(crate) async fn keep_spoiling(world: Arc<World>) {
@@ -26,7 +27,7 @@ impl<'a> Spoiled<'a> {
         let (kind, chance) = (world.draw(5), world.draw(u64::MAX));
         // A first document that is still to come would come to life after the deletion, and before
         // there is a marker a poller simply begins.
-        let settled = world.no_document_may_be_born() && world.documents().is_marked();
+        let settled = world.no_document_may_be_born() && world.documents().is_marked(&state_key());
         world.note(format_args!("the document is spoiled: {kind}"));
         world.invariants().summary.spoiled += 1;
         let now = world.now();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{SubsecRound, TimeDelta};
+use dbtick::backfill::Plan;
 use dbtick::clock::Timestamp;
 use dbtick::model::lease::StoreClock;
 use dbtick::model::quarantine::Case;
@@ -18,8 +19,10 @@ use dbtick::store::{
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
+use super::backfill::Hand;
 use super::faults::{Arrives, Bug, Heard, MOST_LATE, Write};
-use super::instance::{POLLER, birth_marker, key_columns, state_key};
+use super::instance::key_columns;
+use super::keys::{self, Kind, birth_marker, kind, marker_of, plan_key, state_key};
 use super::table::Place;
 use super::world::World;
 
@@ -39,15 +42,26 @@ struct Stored {
     tag: Tag,
     body: Bytes,
     written: Timestamp,
-    /// What the body says; a birth marker says nothing.
+    /// What the body says, if it is a state document.
     document: Option<Arc<StateDocument>>,
 }
 
 impl Documents {
-    /// Of the ledger.
-    pub(crate) fn segment(&self, name: &str) -> Option<Bytes> {
-        let key = StoreKey::new(format!("{}{name}", state_key().ledger())).unwrap();
+    /// Of the ledger of a document.
+    pub(crate) fn segment(&self, document: &StoreKey, name: &str) -> Option<Bytes> {
+        let key = StoreKey::new(format!("{}{name}", document.ledger())).unwrap();
         self.objects.get(&key).cloned()
+    }
+
+    pub(crate) fn plan(&self) -> Option<Plan> {
+        Some(parse_plan(&self.bodies.get(&plan_key())?.body))
+    }
+
+    /// Those of the ranges of the backfill.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = &StateDocument> {
+        let ranges = self.bodies.iter();
+        let ranges = ranges.filter(|(key, _)| kind(key) == Kind::Range);
+        ranges.filter_map(|(_, stored)| stored.document.as_deref())
     }
 
     /// The last one that dbtick has written, spoiled or not.
@@ -56,9 +70,9 @@ impl Documents {
         self.whole.as_ref().or_else(stands)?.document.clone()
     }
 
-    /// Whether the poller is known to have begun.
-    pub(crate) fn is_marked(&self) -> bool {
-        self.bodies.contains_key(&birth_marker())
+    /// Whether whoever has this document is known to have begun.
+    pub(crate) fn is_marked(&self, document: &StoreKey) -> bool {
+        self.bodies.contains_key(&marker_of(document))
     }
 
     /// By somebody else than dbtick; `None` deletes it.
@@ -96,14 +110,19 @@ impl Documents {
     }
 }
 
-fn parse(body: &[u8]) -> Arc<StateDocument> {
-    let document = StateDocument::from_bytes(body, POLLER, &key_columns());
+fn parse(key: &StoreKey, body: &[u8]) -> Arc<StateDocument> {
+    let document = StateDocument::from_bytes(body, &keys::name(key), &key_columns());
     Arc::new(document.expect("only whole documents are written"))
+}
+
+fn parse_plan(body: &[u8]) -> Plan {
+    serde_json::from_slice(body).expect("only whole plans are written")
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct SimStore {
     pub(crate) world: Arc<World>,
+    pub(crate) hand: Hand,
 }
 
 impl SimStore {
@@ -187,7 +206,13 @@ impl SimStore {
         if *key == birth_marker() && world.has(Bug::MarkerNotKept) {
             return Swap::Won(documents.next_tag());
         }
-        if *key == state_key() && documents.whole.is_some() {
+        let kind = kind(key);
+        if kind == Kind::State && self.hand != Hand::Poller {
+            drop(documents);
+            world.violated("H1", "a backfill writes the poller's document".to_owned());
+            return Swap::Lost;
+        }
+        if kind == Kind::State && documents.whole.is_some() {
             drop(documents);
             let what = "a document that is spoiled or gone is written over";
             world.violated("I14", what.to_owned());
@@ -197,7 +222,11 @@ impl SimStore {
             true => Tag::new(body.len().to_string()),
             false => documents.next_tag(),
         };
-        let mut after = (*key == state_key()).then(|| parse(&body));
+        let mut after = match kind {
+            Kind::State | Kind::Range => Some(parse(key, &body)),
+            Kind::Plan | Kind::Other => None,
+        };
+        let plans = (kind == Kind::Plan).then(|| (documents.plan(), parse_plan(&body)));
         let was = before.as_ref().and_then(|before| before.document.as_ref());
         if let (Some(was), Some(after)) = (was, &mut after)
             && let Some(forgetful) = world.plan.bug.and_then(|bug| forgetful(bug, was, after))
@@ -220,12 +249,17 @@ impl SimStore {
             let written = before.as_ref().map(|before| before.written);
             let before = before.and_then(|before| before.document);
             world.note(format_args!(
-                "store: {} -> {:?} {}",
+                "store: {} {} -> {:?} {}",
+                keys::name(key),
                 tag.as_str(),
                 after.holder,
                 Describe(&after)
             ));
-            world.check_write(before.as_deref(), written, &after);
+            world.check_write(key, before.as_deref(), written, &after);
+        }
+        if let Some((before, after)) = plans {
+            world.note(format_args!("store: the plan is {after:?}"));
+            world.check_plan(before.as_ref(), &after);
         }
         Swap::Won(tag)
     }
@@ -275,6 +309,11 @@ impl std::fmt::Display for Describe<'_> {
         }
         Ok(())
     }
+}
+
+fn below<'a>(keys: impl Iterator<Item = &'a StoreKey>, prefix: &str) -> Vec<StoreKey> {
+    let below = keys.filter(|key| key.as_str().starts_with(prefix));
+    below.cloned().collect()
 }
 
 fn unreachable() -> StoreError {
@@ -327,10 +366,7 @@ impl StateStore for SimStore {
     async fn list(&self, prefix: &str) -> Result<Vec<StoreKey>, StoreError> {
         self.reach().await?;
         let documents = self.world.documents();
-        let keys = documents.bodies.keys().cloned();
-        Ok(keys
-            .filter(|key| key.as_str().starts_with(prefix))
-            .collect())
+        Ok(below(documents.bodies.keys(), prefix))
     }
 }
 
@@ -353,8 +389,10 @@ impl ObjectStore for SimStore {
         Ok(())
     }
 
-    async fn names(&self, _: &str) -> Result<Vec<StoreKey>, StoreError> {
-        unreachable!("a tick lists nothing")
+    async fn names(&self, prefix: &str) -> Result<Vec<StoreKey>, StoreError> {
+        self.reach().await?;
+        let documents = self.world.documents();
+        Ok(below(documents.objects.keys(), prefix))
     }
 }
 

@@ -3,29 +3,29 @@
 
 use std::fmt;
 use std::future::Future;
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering as Memory};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
+use dbtick::backfill::Plan as Filled;
 use dbtick::clock::{Clock, SystemClock, Timestamp};
-use dbtick::model::late::Ordering;
 use dbtick::model::ledger::LedgerMode;
-use dbtick::model::policy::{CommitPolicy, PoisonPolicy};
 use dbtick::model::state::{StateDocument, Status};
+use dbtick::store::StoreKey;
 use tokio::time::{Instant, sleep};
 
 use super::faults::{Bug, Delivery, Effect, MOST_LATE, Mode, Odds, Read, Write};
-use super::invariants::{Accepted, End, Invariants, Violation};
+use super::invariants::{Accepted, End, Invariants, Planned, Span, Violation};
+use super::keys;
+use super::layout::Layout;
 use super::manners::Manners;
-use super::receivers::Receivers;
+use super::receivers::{Event, Receivers};
+use super::rng::Rng;
 use super::store::Documents;
-use super::table::{Lateness, Place, Table};
+use super::table::{Place, Table};
 use super::trace::Trace;
 use super::{Plan, Run};
-
-pub(crate) const MOST_SINKS: usize = 3;
 
 #[derive(Debug)]
 pub(crate) struct World {
@@ -41,6 +41,8 @@ pub(crate) struct World {
     host_off: Mutex<Duration>,
     in_flight: AtomicUsize,
     writes: AtomicU64,
+    /// Who sends rows again has nothing left to do.
+    filled: AtomicBool,
     /// Ticks that have found no document, and when there was one more or less of them.
     unborn: Mutex<(i64, Duration)>,
     trace: Mutex<Trace>,
@@ -48,140 +50,6 @@ pub(crate) struct World {
     receivers: Mutex<Receivers>,
     documents: Mutex<Documents>,
     invariants: Mutex<Invariants>,
-}
-
-/// How this seed's world is built.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Layout {
-    instances: u64,
-    pub(crate) sinks: usize,
-    /// Receivers have bad rows, moods and limits; nobody waits for some of them.
-    pub(crate) has_manners: bool,
-    pub(crate) optional: [bool; MOST_SINKS],
-    pub(crate) commit: CommitPolicy,
-    /// Failed ticks before a bad row is looked for.
-    pub(crate) attempts: u32,
-    pub(crate) max_rows: usize,
-    pub(crate) max_inflight: usize,
-    pub(crate) store_tells_time: bool,
-    /// Receivers reject an attempt that is older than one they have seen.
-    pub(crate) receivers_check_fence: bool,
-    pub(crate) lateness: Lateness,
-    pub(crate) ledger: LedgerMode,
-    pub(crate) ordering: Ordering,
-}
-
-impl Layout {
-    fn drawn(rng: &mut Rng, plan: Plan) -> Self {
-        let has_manners = match plan.bug {
-            Some(bug) => bug.is_about_receivers(),
-            None => rng.below(2) == 0,
-        };
-        let sinks = match plan.bug {
-            Some(Bug::SecondSinkForgotten | Bug::LagDropped | Bug::LagFailureCountedAsDone) => 2,
-            _ if has_manners => 1 + usize::try_from(rng.below(3)).unwrap(),
-            _ => 1 + usize::from(rng.below(4) == 0),
-        };
-        let (commit, optional) = match plan.bug {
-            Some(Bug::LagDropped | Bug::LagFailureCountedAsDone) => {
-                (CommitPolicy::Required, [false, true, false])
-            }
-            _ if has_manners => policy(rng, sinks),
-            _ => (CommitPolicy::Required, [false; MOST_SINKS]),
-        };
-        let lateness = match (plan.bug, rng.below(5)) {
-            (Some(Bug::EvidenceBeforeBound | Bug::PreparedForgotten), _) => Lateness::Writers,
-            (Some(Bug::RowsInFlightIgnored), _) => Lateness::Rows,
-            (Some(Bug::WindowTooShort), _) => Lateness::Window,
-            (Some(Bug::LateCommits), 0 | 1) => Lateness::Window,
-            (Some(Bug::LateCommits), _) => Lateness::Writers,
-            (Some(_), _) | (_, 0 | 1) => Lateness::InOrder,
-            (_, 2) => Lateness::Writers,
-            (_, 3) => Lateness::Rows,
-            _ => Lateness::Window,
-        };
-        Self {
-            instances: plan.size.instances.unwrap_or(2 + rng.below(2)),
-            sinks,
-            has_manners,
-            optional,
-            commit,
-            attempts: match has_manners {
-                true => 2 + u32::try_from(rng.below(4)).unwrap(),
-                false => PoisonPolicy::default().attempts,
-            },
-            max_rows: usize::try_from(1 + u64::from(has_manners) + rng.below(5)).unwrap(),
-            max_inflight: match rng.below(3) {
-                0 => 2 + usize::try_from(rng.below(3)).unwrap(),
-                _ => 1,
-            },
-            store_tells_time: rng.below(2) == 0 || plan.bug == Some(Bug::LeaseExpiryIgnored),
-            receivers_check_fence: rng.below(2) == 0,
-            lateness,
-            ordering: match rng.below(4) {
-                0 => Ordering::Cursor,
-                _ => Ordering::Visible,
-            },
-            // Other planted bugs are looked for by what they break, not by what is written down of it.
-            ledger: match plan.bug {
-                Some(Bug::SegmentNotKept | Bug::HeadDropped) => LedgerMode::Full,
-                None if rng.below(2) == 0 => LedgerMode::Full,
-                _ => LedgerMode::Off,
-            },
-        }
-    }
-
-    /// Rows go on without somebody.
-    pub(crate) fn leaves_behind(self) -> bool {
-        match self.commit {
-            CommitPolicy::All => false,
-            CommitPolicy::Required => self.optional.contains(&true),
-            CommitPolicy::Quorum(quorum) => quorum.get() < self.sinks,
-        }
-    }
-
-    /// Rows come out in the order of the cursor (A4).
-    pub(crate) fn is_in_order(self) -> bool {
-        let in_order = self.lateness == Lateness::InOrder || self.ordering == Ordering::Cursor;
-        in_order && self.max_inflight == 1
-    }
-}
-
-/// At least one sink is required.
-fn policy(rng: &mut Rng, sinks: usize) -> (CommitPolicy, [bool; MOST_SINKS]) {
-    let mut optional = [false; MOST_SINKS];
-    let commit = match rng.below(6) {
-        0 => CommitPolicy::All,
-        1 | 2 => {
-            let quorum = 1 + usize::try_from(rng.below(sinks as u64)).unwrap();
-            CommitPolicy::Quorum(NonZeroUsize::new(quorum).unwrap())
-        }
-        _ => {
-            for sink in &mut optional[1..sinks] {
-                *sink = rng.below(3) > 0;
-            }
-            CommitPolicy::Required
-        }
-    };
-    (commit, optional)
-}
-
-/// splitmix64
-#[derive(Debug)]
-pub(crate) struct Rng(u64);
-
-impl Rng {
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 }
 
 /// The runtime is paused, so this is virtual time; the wall clock of `SystemClock` is never asked.
@@ -192,7 +60,8 @@ fn virtual_now() -> Instant {
 impl World {
     pub(crate) fn new(seed: u64, plan: Plan) -> Self {
         let mut rng = Rng(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        let layout = Layout::drawn(&mut rng, plan);
+        let mut apart = Rng(seed.wrapping_mul(0x9e6d_62d0_6f6a_9a9b));
+        let layout = Layout::drawn(&mut rng, &mut apart, plan);
         let manners: Vec<_> = (0..layout.sinks)
             .map(|sink| Manners::drawn(&mut rng, plan, layout, sink))
             .collect();
@@ -215,10 +84,11 @@ impl World {
             host_off: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             writes: AtomicU64::new(0),
+            filled: AtomicBool::new(false),
             unborn: Mutex::default(),
             trace: Mutex::new(Trace::new(plan.trace)),
             table: Mutex::default(),
-            receivers: Mutex::new(Receivers::new(layout, manners)),
+            receivers: Mutex::new(Receivers::new(layout, plan.bug, manners)),
             documents: Mutex::default(),
             invariants: Mutex::default(),
         };
@@ -401,10 +271,26 @@ impl World {
         !behind && self.checkpoint() >= self.table().last()
     }
 
-    /// How long the document says that sinks are left alone.
+    pub(crate) fn note_that_it_is_filled(&self) {
+        self.filled.store(true, Memory::Relaxed);
+    }
+
+    /// The backfill is complete, or given up.
+    pub(crate) fn is_filled(&self) -> bool {
+        self.layout.filling.is_none() || self.filled.load(Memory::Relaxed)
+    }
+
+    /// Nothing is there that could be sent again, and nothing will be.
+    pub(crate) fn is_over(&self) -> bool {
+        self.healed.load(Memory::Relaxed) && self.is_drained()
+    }
+
+    /// How long the documents say that sinks are left alone.
     pub(crate) fn longest_wait(&self) -> Duration {
-        let document = self.documents().state();
-        let waits = document.iter().flat_map(|it| it.sinks.values());
+        let documents = self.documents();
+        let state = documents.state();
+        let all = state.as_deref().into_iter().chain(documents.ranges());
+        let waits = all.flat_map(|it| it.sinks.values());
         let until = waits.filter_map(|sink| match sink.lag {
             Some(_) => sink.catches_up_from(),
             None => sink.not_before(),
@@ -451,30 +337,75 @@ impl World {
         }
     }
 
-    /// The one linearization point: a write of the state document was accepted.
+    /// The one linearization point: a write of a state document was accepted.
     pub(crate) fn check_write(
         &self,
+        key: &StoreKey,
         before: Option<&StateDocument>,
         written: Option<Timestamp>,
         after: &StateDocument,
     ) {
         let segment = after.ledger.as_ref().map(|ledger| {
-            let body = self.documents().segment(&ledger.head);
+            let body = self.documents().segment(key, &ledger.head);
             (ledger.head.clone(), body)
         });
-        let verdict = self.invariants().check_write(&Accepted {
+        let span = keys::range(key).and_then(|number| {
+            let plan = self.documents().plan()?;
+            Some(Span::from(&plan.ranges[number - 1]))
+        });
+        let verdict = self.invariants().check_write(
+            key,
+            &Accepted {
+                before,
+                written,
+                after,
+                now: self.now(),
+                store_tells_time: self.layout.store_tells_time
+                    && !self.has(Bug::LeaseExpiryIgnored),
+                marked: self.documents().is_marked(key),
+                span,
+                has_gaps: span.is_some() && self.ranges_have_gaps(),
+                ledger: match span {
+                    Some(_) => LedgerMode::Full,
+                    None => self.layout.ledger,
+                },
+                segment,
+                layout: self.layout,
+                table: &self.table(),
+                receivers: &self.receivers(),
+            },
+        );
+        self.judge(verdict);
+    }
+
+    fn ranges_have_gaps(&self) -> bool {
+        let drawn = self.layout.filling.is_some_and(|it| it.has_gaps);
+        drawn || self.has(Bug::ReconciledBlindly)
+    }
+
+    pub(crate) fn check_plan(&self, before: Option<&Filled>, after: &Filled) {
+        let mut invariants = self.invariants();
+        let furthest = invariants.furthest();
+        let verdict = invariants.check_plan(&Planned {
             before,
-            written,
             after,
-            now: self.now(),
-            store_tells_time: self.layout.store_tells_time && !self.has(Bug::LeaseExpiryIgnored),
-            marked: self.documents().is_marked(),
-            segment,
-            layout: self.layout,
+            furthest,
             table: &self.table(),
             receivers: &self.receivers(),
         });
+        drop(invariants);
         self.judge(verdict);
+    }
+
+    /// H3, of a batch of a backfill. A row before its beginning may come as a witness: the receiver had it.
+    pub(crate) fn check_what_is_sent_again(&self, events: &[Event]) {
+        let plan = self.documents().plan();
+        let spans = plan.iter().flat_map(|plan| &plan.ranges).map(Span::from);
+        let up_to = spans.map(|span| span.up_to).max();
+        for event in events.iter().filter(|it| Some(it.place) > up_to) {
+            let what = format!("row {} is sent, beyond the end {up_to:?}", event.place);
+            self.violated("H3", what);
+        }
     }
 
     pub(crate) fn check_the_end(&self) {
@@ -494,6 +425,7 @@ impl World {
     pub(crate) fn finish(&self) -> Run {
         let mut invariants = self.invariants();
         let mut summary = invariants.summary;
+        summary.orders = invariants.orders();
         summary.duplicates = self.receivers().duplicates();
         summary.rows = self.table().len() as u64;
         let receivers = self.receivers();

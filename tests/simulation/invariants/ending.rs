@@ -5,9 +5,9 @@ use dbtick::model::state::StateDocument;
 use dbtick::tick::MOST_UNCOMMITTED;
 
 use super::super::faults::Mode;
+use super::super::layout::{Fences, Layout};
 use super::super::receivers::Receivers;
 use super::super::table::Table;
-use super::super::world::Layout;
 use super::{Held, Invariants, require};
 
 /// How the world stands when all is over.
@@ -31,6 +31,23 @@ pub(super) fn everybody_has_everything(_: &Invariants, end: &End<'_>) -> Held {
     }
     let behind = end.document.is_some_and(StateDocument::is_anybody_behind);
     require(!behind, || "somebody is still behind".to_owned())
+}
+
+/// Whatever came late, or by a backfill (H3).
+pub(super) fn whoever_compares_fences_has_the_newest(_: &Invariants, end: &End<'_>) -> Held {
+    if end.layout.fences == Fences::Ignored {
+        return Ok(());
+    }
+    for (place, version) in end.table.rows() {
+        for (name, receiver) in end.receivers.all() {
+            let latest = receiver.latest_of(place.key);
+            let aside = receiver.is_aside((place.key, version));
+            require(aside || latest == Some(version), || {
+                format!("{name} ends with version {latest:?} of row {place}, not {version}")
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// A receiver that takes nothing for a while, from one moment to another, convicts no row.
@@ -70,7 +87,7 @@ pub(super) fn what_is_aside_is_counted(known: &Invariants, end: &End<'_>) -> Hel
         let aside = rows.filter(|row| receiver.is_aside(*row) && !receiver.stored(*row));
         least += aside.count() as u64;
     }
-    let moved = known.summary.orders > 0;
+    let moved = known.orders() > 0 || end.layout.filling.is_some();
     require(moved || (least..=most).contains(&counted), || {
         format!("{counted} rows are counted as set aside, there are {least} to {most}")
     })
@@ -88,11 +105,11 @@ pub(super) fn a_claim_repeats_what_was_in_flight(known: &Invariants, end: &End<'
     let each = match (end.layout.has_manners, end.layout.leaves_behind()) {
         (false, _) => batch.max(2),
         (true, false) => batch + 4,
-        (true, true) => 2 * (batch + 4) + known.most_delivered,
+        (true, true) => 2 * (batch + 4) + known.most_delivered(),
     };
     let ahead = (MOST_UNCOMMITTED + end.layout.max_inflight) as u64;
     let most = claims * end.layout.sinks as u64 * (each + ahead * batch);
-    let moved = known.summary.orders > 0;
+    let moved = known.orders() > 0 || end.layout.filling.is_some();
     require(moved || duplicates <= most, || {
         format!("{duplicates} duplicates by {claims} claims")
     })

@@ -7,7 +7,7 @@ use dbtick::model::state::StateDocument;
 
 use super::super::instance::LEASE;
 use super::super::table::Place;
-use super::{Accepted, Held, Invariants, require};
+use super::{Accepted, Held, Known, require};
 
 /// Whose write it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,8 @@ enum By {
     Order,
     /// A resume by hand.
     Resume,
+    /// A first document by hand, with nobody in it.
+    Beginning,
     /// A tick that came to nothing says why, or that this is over, and nothing else.
     Report,
 }
@@ -28,6 +30,7 @@ impl Accepted<'_> {
         match self.after.audit.last().filter(|_| news) {
             // A poller that pauses by itself does so in a write of its holder.
             Some(entry) if entry.id.is_some() && entry.what == "resume" => By::Resume,
+            Some(entry) if entry.id.is_some() && self.before.is_none() => By::Beginning,
             Some(entry) if entry.id.is_some() => By::Order,
             _ if self.before.is_some_and(|it| is_a_report(it, self.after)) => By::Report,
             _ => By::Holder,
@@ -59,22 +62,22 @@ fn is_a_report(before: &StateDocument, after: &StateDocument) -> bool {
     told == *after
 }
 
-impl Invariants {
+impl Known {
     pub(super) fn remember_the_claim(&mut self, write: &Accepted<'_>) {
         let owner = match write.by() {
             By::Holder => write.nonce(),
             By::Order => Some("an order"),
-            By::Resume | By::Report => None,
+            By::Resume | By::Report | By::Beginning => None,
         };
         if let Some(owner) = owner {
             let (_, token) = write.tokens();
-            self.summary.orders += u64::from(write.by() == By::Order);
+            self.orders += u64::from(write.by() == By::Order);
             self.claims.entry(token).or_insert_with(|| owner.to_owned());
         }
     }
 }
 
-pub(super) fn versions_are_given_once(_: &mut Invariants, write: &Accepted<'_>) -> Held {
+pub(super) fn versions_are_given_once(_: &mut Known, write: &Accepted<'_>) -> Held {
     let Accepted { before, after, .. } = write;
     let (from, to) = (before.and_then(StateDocument::version), after.version());
     let moved = before.is_some_and(|before| before.position() != after.position());
@@ -89,7 +92,7 @@ pub(super) fn versions_are_given_once(_: &mut Invariants, write: &Accepted<'_>) 
 }
 
 /// C6, C7
-pub(super) fn an_order_happens_once(_: &mut Invariants, write: &Accepted<'_>) -> Held {
+pub(super) fn an_order_happens_once(_: &mut Known, write: &Accepted<'_>) -> Held {
     let ids = || {
         write
             .after
@@ -104,10 +107,10 @@ pub(super) fn an_order_happens_once(_: &mut Invariants, write: &Accepted<'_>) ->
 }
 
 /// Except by a move by hand, which is audited.
-pub(super) fn the_checkpoint_is_monotone(_: &mut Invariants, write: &Accepted<'_>) -> Held {
+pub(super) fn the_checkpoint_is_monotone(_: &mut Known, write: &Accepted<'_>) -> Held {
     let Accepted { before, after, .. } = write;
     match write.by() {
-        By::Order | By::Report => Ok(()),
+        By::Order | By::Report | By::Beginning => Ok(()),
         By::Resume => {
             let same = before.is_some_and(|before| {
                 before.lease == after.lease
@@ -125,7 +128,7 @@ pub(super) fn the_checkpoint_is_monotone(_: &mut Invariants, write: &Accepted<'_
     }
 }
 
-pub(super) fn an_old_token_changes_nothing(known: &mut Invariants, write: &Accepted<'_>) -> Held {
+pub(super) fn an_old_token_changes_nothing(known: &mut Known, write: &Accepted<'_>) -> Held {
     if write.by() != By::Holder {
         return Ok(());
     }
@@ -142,13 +145,14 @@ pub(super) fn an_old_token_changes_nothing(known: &mut Invariants, write: &Accep
 }
 
 /// By a holder as by a move by hand, which leaves nobody in it.
-pub(super) fn each_acquisition_counts_one(_: &mut Invariants, write: &Accepted<'_>) -> Held {
+pub(super) fn each_acquisition_counts_one(_: &mut Known, write: &Accepted<'_>) -> Held {
     let (old, token) = write.tokens();
     match write.by() {
         By::Resume | By::Report => Ok(()),
-        By::Order => {
+        By::Order | By::Beginning => {
             let free = write.after.holder.is_none() && write.after.lease.held.is_none();
-            require(token == old + 1 && free, || {
+            let wanted = old + u64::from(write.by() == By::Order);
+            require(token == wanted && free, || {
                 format!("an order leaves token {old} at {token}, free: {free}")
             })
         }
@@ -161,11 +165,11 @@ pub(super) fn each_acquisition_counts_one(_: &mut Invariants, write: &Accepted<'
     }
 }
 
-pub(super) fn a_token_has_one_owner(known: &mut Invariants, write: &Accepted<'_>) -> Held {
+pub(super) fn a_token_has_one_owner(known: &mut Known, write: &Accepted<'_>) -> Held {
     let (_, token) = write.tokens();
     let owner = known.claims.get(&token).map(String::as_str);
     match write.by() {
-        By::Resume | By::Report => Ok(()),
+        By::Resume | By::Report | By::Beginning => Ok(()),
         By::Order => require(owner.is_none(), || {
             format!("token {token} has two claims: {owner:?} and an order")
         }),
@@ -177,7 +181,7 @@ pub(super) fn a_token_has_one_owner(known: &mut Invariants, write: &Accepted<'_>
 }
 
 /// Where the store tells the time, whatever the clocks of processes say.
-pub(super) fn an_unexpired_lease_is_not_taken(_: &mut Invariants, write: &Accepted<'_>) -> Held {
+pub(super) fn an_unexpired_lease_is_not_taken(_: &mut Known, write: &Accepted<'_>) -> Held {
     let held = write.before.is_some_and(|it| it.lease.held.is_some());
     let (Some(written), true) = (write.written, write.store_tells_time) else {
         return Ok(());
@@ -192,7 +196,7 @@ pub(super) fn an_unexpired_lease_is_not_taken(_: &mut Invariants, write: &Accept
 }
 
 /// Otherwise a document that is deleted would be taken for one that never was.
-pub(super) fn whoever_has_begun_is_marked(_: &mut Invariants, write: &Accepted<'_>) -> Held {
+pub(super) fn whoever_has_begun_is_marked(_: &mut Known, write: &Accepted<'_>) -> Held {
     let begun = write.after.counters.batches > 0 || write.by() == By::Order;
     require(!begun || write.marked, || {
         "something is committed, and the marker is missing".to_owned()

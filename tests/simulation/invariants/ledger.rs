@@ -7,7 +7,7 @@ use dbtick::model::page::EventId;
 
 use super::super::table::Place;
 use super::passage::at;
-use super::{Accepted, Held, Invariants, require};
+use super::{Accepted, Held, Known, require};
 
 /// What the ledger of the document says, read along.
 #[derive(Debug, Default)]
@@ -20,12 +20,12 @@ pub(super) struct Written {
 /// The segment that a write names is there, follows the one before, and tells nothing that did not
 /// happen.
 pub(super) fn the_ledger_is_a_chain_of_what_happened(
-    known: &mut Invariants,
+    known: &mut Known,
     write: &Accepted<'_>,
 ) -> Held {
     let ledger = &mut known.ledger;
     let head = write.segment.as_ref().map(|(head, _)| head);
-    let wanted = write.layout.ledger == LedgerMode::Full;
+    let wanted = write.ledger == LedgerMode::Full;
     require(wanted || head.is_none(), || {
         "a ledger that nobody has asked for".to_owned()
     })?;
@@ -54,6 +54,7 @@ pub(super) fn the_ledger_is_a_chain_of_what_happened(
                 let id = segment.ids[at];
                 let row = write.receivers.version_of(id);
                 let is_so = row.is_some_and(|row| match mark {
+                    Mark::Taken if write.span.is_some() => receiver.has_again(row),
                     Mark::Taken => receiver.stored(row),
                     Mark::Quarantined => receiver.is_aside(row),
                 });
@@ -69,11 +70,8 @@ pub(super) fn the_ledger_is_a_chain_of_what_happened(
 }
 
 /// What was committed as delivered, for whomever.
-pub(super) fn what_is_passed_is_in_the_ledger(
-    known: &mut Invariants,
-    write: &Accepted<'_>,
-) -> Held {
-    if write.layout.ledger == LedgerMode::Off {
+pub(super) fn what_is_passed_is_in_the_ledger(known: &mut Known, write: &Accepted<'_>) -> Held {
+    if write.ledger == LedgerMode::Off {
         return Ok(());
     }
     let checkpoint = Place::of(write.after);
@@ -82,6 +80,9 @@ pub(super) fn what_is_passed_is_in_the_ledger(
             continue;
         };
         if Some(place) > checkpoint && !write.after.delivered.contains_key(&id) {
+            continue;
+        }
+        if !write.answers_for(place) {
             continue;
         }
         for (name, _) in write.receivers.all() {

@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use dbtick::clock::Timestamp;
+use dbtick::model::ledger::LedgerMode;
 use dbtick::model::sinks::Lag;
 use dbtick::model::state::StateDocument;
 
-use super::super::receivers::Receivers;
+use super::super::layout::Layout;
+use super::super::receivers::{Receiver, Receivers, Version};
 use super::super::table::{Place, Table};
-use super::super::world::Layout;
-use super::{Held, Invariants, require};
+use super::{Held, Known, Span, require};
 
 /// An accepted write, seen against the truth.
 pub(crate) struct Accepted<'a> {
@@ -21,6 +22,11 @@ pub(crate) struct Accepted<'a> {
     pub(crate) store_tells_time: bool,
     /// Whether the marker of the poller's birth is there.
     pub(crate) marked: bool,
+    /// Of a range: the rows that it answers for.
+    pub(crate) span: Option<Span>,
+    /// It was not shown every row.
+    pub(crate) has_gaps: bool,
+    pub(crate) ledger: LedgerMode,
     /// The newest of the ledger, by its name, if it is there.
     pub(crate) segment: Option<(String, Option<Bytes>)>,
     pub(crate) layout: Layout,
@@ -38,13 +44,25 @@ impl Accepted<'_> {
         self.after.sinks.get(sink)?.lag.as_ref()
     }
 
+    pub(super) fn answers_for(&self, place: Place) -> bool {
+        !self.has_gaps && self.span.is_none_or(|span| span.holds(place))
+    }
+
+    /// By whom this document is of.
+    fn has(&self, receiver: &Receiver, row: Version) -> bool {
+        match self.span {
+            Some(_) => receiver.has_again(row),
+            None => receiver.has(row),
+        }
+    }
+
     /// Enough sinks have this row, and it is still to come to each of the others (E1, E3).
     fn is_covered(&self, place: Place, version: u64) -> Held {
         let row = (place.key, version);
         let mut missing = false;
         let votes = self.receivers.all().zip(self.layout.optional);
         let votes = votes.map(|((_, receiver), optional)| {
-            let has = receiver.has(row);
+            let has = self.has(receiver, row);
             missing |= !has;
             (!optional, has)
         });
@@ -55,7 +73,7 @@ impl Accepted<'_> {
             return Ok(());
         }
         let id = self.receivers.id_of(row);
-        for (name, _) in self.receivers.all().filter(|(_, it)| !it.has(row)) {
+        for (name, _) in self.receivers.all().filter(|(_, it)| !self.has(it, row)) {
             let comes = self.lag(name).is_some_and(|lag| {
                 at(lag) < Some(place) && id.is_none_or(|id| !lag.delivered.contains_key(&id))
             });
@@ -68,7 +86,7 @@ impl Accepted<'_> {
 }
 
 /// For every row that is visible now: at or below the checkpoint, or remembered above it.
-pub(super) fn nothing_is_passed_over(_: &mut Invariants, write: &Accepted<'_>) -> Held {
+pub(super) fn nothing_is_passed_over(_: &mut Known, write: &Accepted<'_>) -> Held {
     for (id, position) in &write.after.delivered {
         let place = Place::from(position);
         let Some((_, version)) = write.receivers.version_of(*id) else {
@@ -88,13 +106,15 @@ pub(super) fn nothing_is_passed_over(_: &mut Invariants, write: &Accepted<'_>) -
     }
     let rows = write.table.rows();
     for (place, version) in rows.take_while(|(place, _)| *place <= checkpoint) {
-        write.is_covered(place, version)?;
+        if write.answers_for(place) {
+            write.is_covered(place, version)?;
+        }
     }
     Ok(())
 }
 
 /// For a sink with a place of its own.
-pub(super) fn whoever_is_behind_has_what_it_says(_: &mut Invariants, write: &Accepted<'_>) -> Held {
+pub(super) fn whoever_is_behind_has_what_it_says(_: &mut Known, write: &Accepted<'_>) -> Held {
     for (name, receiver) in write.receivers.all() {
         let Some(lag) = write.lag(name) else {
             continue;
@@ -110,7 +130,7 @@ pub(super) fn whoever_is_behind_has_what_it_says(_: &mut Invariants, write: &Acc
             if version.is_some_and(|(_, version)| write.table.version_at(place) != Some(version)) {
                 continue;
             }
-            require(version.is_some_and(|it| receiver.has(it)), || {
+            require(version.is_some_and(|it| write.has(receiver, it)), || {
                 format!("{name} is said to have {place}")
             })?;
         }
