@@ -112,6 +112,7 @@ fn shows(bug: Bug) -> Option<(Mode, &'static [&'static str])> {
         Bug::IdsPerProcess => Some((Mode::Chaos, &["I12"])),
         Bug::ReconciledBlindly => Some((Mode::Chaos, &["F5"])),
         Bug::RowFencesIgnored => Some((Mode::Chaos, &["C5"])),
+        Bug::ShardsOverlap => Some((Mode::Chaos, &["I1"])),
         Bug::LeaseExpiryIgnored | Bug::UnknownTrusted => None,
     }
 }

@@ -154,7 +154,17 @@ impl Chase<'_> {
         let had = page.events().iter();
         let had = had.filter(|event| lag.delivered.contains_key(&event.id));
         let had: Vec<Position> = had.map(|event| event.position.clone()).collect();
-        let page = page.without(|id| lag.delivered.contains_key(id));
+        let mut page = page.without(|id| lag.delivered.contains_key(id));
+        let mut last = last;
+        if let (false, Some(place)) = (reached, last.clone()) {
+            let skip = |id: &EventId| lag.delivered.contains_key(id);
+            if self
+                .join_witness(&mut page, &types, (place, low_place), skip)
+                .await?
+            {
+                last = page.last_position().cloned();
+            }
+        }
         let to = match reached {
             true => low,
             false => last.map(|last| CursorMark::new(last, &self.poller.key_columns)),
@@ -214,7 +224,13 @@ impl Chase<'_> {
             let (mut page, types, end) = self.read(after.as_ref()).await?;
             let cut = page.cut(|place| Some(place) <= top.as_ref());
             let last = page.reached().cloned();
-            let page = page.without(|id| !memory.has(id) || has.contains_key(id));
+            let skip = |id: &EventId| !memory.has(id) || has.contains_key(id);
+            let mut page = page.without(skip);
+            let more = last.clone().filter(|_| !end && cut.is_empty());
+            if let Some(place) = more {
+                let ends = (place, top.as_ref());
+                self.join_witness(&mut page, &types, ends, skip).await?;
+            }
             if !page.is_empty() {
                 let settled = self.send(&page, &types).await;
                 has.extend(taken(&settled, &page));
@@ -248,6 +264,42 @@ impl Chase<'_> {
         let sink = self.name();
         tracing::info!(poller = %self.poller.name, sink, "it has caught up");
         Ok(())
+    }
+
+    /// A row that has failed before and is alone gets the next one beside it, to show whose fault that is: its page may
+    /// have no other, for their size or because they are another shard's. `false`: it is as it was.
+    async fn join_witness(
+        &self,
+        page: &mut Page,
+        types: &Types,
+        (mut after, up_to): (Position, Option<&Position>),
+        skip: impl Fn(&EventId) -> bool,
+    ) -> Result<bool, TickError> {
+        let state = self.document.sink(self.name());
+        let is_alone = match page.events() {
+            [event] => state
+                .failure
+                .is_some_and(|it| it.concerns(&[event.id].into())),
+            _ => false,
+        };
+        while is_alone && !self.is_out_of_time() {
+            let (mut read, others, end) = self.read(Some(&after)).await?;
+            let is_last = end || !read.cut(|place| Some(place) <= up_to).is_empty();
+            let last = read.reached().cloned();
+            let witness = read.without(&skip).first();
+            if !witness.is_empty() {
+                let is_alike = others == *types;
+                if is_alike {
+                    page.join(witness);
+                }
+                return Ok(is_alike);
+            }
+            match last.filter(|_| !is_last) {
+                Some(last) => after = last,
+                None => return Ok(false),
+            }
+        }
+        Ok(false)
     }
 
     async fn read(&self, after: Option<&Position>) -> Result<(Page, Types, bool), TickError> {

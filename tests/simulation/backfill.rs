@@ -12,7 +12,7 @@ use dbtick::tick::operate::{Found, OperateError};
 use dbtick::tick::report::TickError;
 use tokio::time::{sleep, timeout};
 
-use super::instance::poller_of;
+use super::instance::poller;
 use super::keys::BACKFILL;
 use super::layout::Filling;
 use super::table::Place;
@@ -64,7 +64,7 @@ pub(crate) async fn keep_filling(world: Arc<World>, filling: Filling, number: u6
 /// Somebody does not want it any more, whoever is at work on it.
 pub(crate) async fn give_up(world: Arc<World>) {
     sleep(world.draw_time(Duration::from_secs(60))).await;
-    let live = poller_of(&world, "whoever-gives-up", Hand::Person);
+    let live = poller(&world, "whoever-gives-up", &world.parts[0], Hand::Person);
     let given_up = Plan::abandon(&live, BACKFILL, &by("gives up", &live)).await;
     let status = given_up.map(|(plan, _)| plan.status);
     world.note(format_args!("the backfill is given up: {status:?}"));
@@ -88,7 +88,7 @@ fn by(why: &str, poller: &Poller) -> Operator {
 }
 
 async fn fill(world: &Arc<World>, filling: Filling, owner: &str) -> Result<Said, Stuck> {
-    let live = poller_of(world, owner, Hand::Person);
+    let live = poller(world, owner, &world.parts[0], Hand::Person);
     let plan = match Plan::load(&live, BACKFILL).await? {
         Some(plan) => plan,
         None => match begin(world, filling, &live).await? {
@@ -100,7 +100,7 @@ async fn fill(world: &Arc<World>, filling: Filling, owner: &str) -> Result<Said,
         return Ok(Said::Over);
     }
     let range = |_| {
-        let mut range = poller_of(world, owner, Hand::Range);
+        let mut range = poller(world, owner, &world.parts[0], Hand::Range);
         range.clock = Arc::clone(&live.clock);
         range
     };

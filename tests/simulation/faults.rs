@@ -271,10 +271,12 @@ pub(crate) enum Bug {
     ReconciledBlindly,
     /// A receiver keeps of each row what came last.
     RowFencesIgnored,
+    /// Two shards read the rows of one, and nobody those of the other.
+    ShardsOverlap,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::IfMatchIgnored,
         Self::IfNoneMatchIgnored,
         Self::UnknownTrusted,
@@ -301,6 +303,7 @@ impl Bug {
         Self::MarkerNotKept,
         Self::ReconciledBlindly,
         Self::RowFencesIgnored,
+        Self::ShardsOverlap,
     ];
 
     /// It shows only where rows are sent once more, beside the poller.

@@ -11,6 +11,8 @@ use dbtick::config::{Batch as BatchLimits, LeaseTimes, Start};
 use dbtick::model::definition::SourceDefinition;
 use dbtick::model::policy::PoisonPolicy;
 use dbtick::sink::Outlet;
+use dbtick::source::Source;
+use dbtick::source::sharded::Sharded;
 use dbtick::tick::budget::Budget;
 use dbtick::tick::{Poller, tick};
 use tokio::task::JoinSet;
@@ -18,13 +20,14 @@ use tokio::time::{sleep, timeout};
 
 use super::backfill::Hand;
 use super::faults::{MOST_DRIFT_PER_MILLE, MOST_SKEW, Mode};
-use super::keys::{birth_marker, state_key};
+use super::keys::{Part, marker_of};
 use super::receivers;
 use super::sink::SimSink;
 use super::source::SimSource;
 use super::store::SimStore;
 use super::world::World;
 
+pub(crate) const APP: &str = "shop";
 pub(crate) const POLLER: &str = "orders";
 pub(crate) const TICK: Duration = Duration::from_secs(5);
 /// Between two ticks that ask a sink which fails.
@@ -60,7 +63,11 @@ pub(crate) async fn live_and_die(world: Arc<World>, number: u64) {
 
 /// Dropping this future is `kill -9`: whatever it has sent is still on its way.
 pub(crate) async fn live(world: Arc<World>, owner: String) {
-    let poller = Arc::new(poller(&world, &owner));
+    let pollers: Vec<_> = world
+        .parts
+        .iter()
+        .map(|part| Arc::new(poller(&world, &owner, part, Hand::Poller)))
+        .collect();
     let mut ticks = JoinSet::new();
     loop {
         let pause = if world.fault(|odds| odds.tick_doubled) {
@@ -73,7 +80,9 @@ pub(crate) async fn live(world: Arc<World>, owner: String) {
         sleep(pause).await;
         world.until_the_host_is_on().await;
         while ticks.try_join_next().is_some() {}
-        ticks.spawn(one_tick(world.clone(), poller.clone()));
+        for poller in &pollers {
+            ticks.spawn(one_tick(world.clone(), poller.clone()));
+        }
     }
 }
 
@@ -98,7 +107,7 @@ struct Unborn<'a>(&'a World);
 
 impl<'a> Unborn<'a> {
     fn in_case(world: &'a World) -> Option<Self> {
-        let unborn = world.documents().state().is_none();
+        let unborn = !world.has_begun();
         unborn.then(|| {
             world.unborn_ticks(1);
             Self(world)
@@ -112,11 +121,7 @@ impl Drop for Unborn<'_> {
     }
 }
 
-pub(crate) fn poller(world: &Arc<World>, owner: &str) -> Poller {
-    poller_of(world, owner, Hand::Poller)
-}
-
-pub(crate) fn poller_of(world: &Arc<World>, owner: &str, hand: Hand) -> Poller {
+pub(crate) fn poller(world: &Arc<World>, owner: &str, part: &Part, hand: Hand) -> Poller {
     let sink = |index| {
         let sink = SimSink {
             world: world.clone(),
@@ -144,10 +149,16 @@ pub(crate) fn poller_of(world: &Arc<World>, owner: &str, hand: Hand) -> Poller {
         false => 0,
     };
     world.note(format_args!(
-        "{owner} starts, its clock is off by {skew}, and by {drift} ms more with each second"
+        "{owner} starts {}, its clock is off by {skew}, and by {drift} ms more with each second",
+        part.name
     ));
+    let source: Arc<dyn Source> = Arc::new(SimSource {
+        world: world.clone(),
+        hand,
+        process: world.draw(u64::MAX),
+    });
     Poller {
-        name: POLLER.to_owned(),
+        name: part.name.clone(),
         events_as: POLLER.to_owned(),
         fingerprint: "sha256:aa".to_owned(),
         definition: SourceDefinition::default(),
@@ -163,11 +174,10 @@ pub(crate) fn poller_of(world: &Arc<World>, owner: &str, hand: Hand) -> Poller {
             max_inflight: NonZeroUsize::new(world.layout.max_inflight).unwrap(),
         },
         lease: LEASE,
-        source: Arc::new(SimSource {
-            world: world.clone(),
-            hand,
-            process: world.draw(u64::MAX),
-        }),
+        source: match part.shard {
+            Some(shard) => Arc::new(Sharded::by_key(source, world.believed(shard))),
+            None => source,
+        },
         sinks: (0..world.layout.sinks).map(sink).collect(),
         commit: world.layout.commit,
         poison: PoisonPolicy {
@@ -184,8 +194,8 @@ pub(crate) fn poller_of(world: &Arc<World>, owner: &str, hand: Hand) -> Poller {
             world: world.clone(),
             hand,
         }),
-        state_key: state_key(),
-        birth_marker: birth_marker(),
+        state_key: part.key.clone(),
+        birth_marker: marker_of(&part.key),
         beside: None,
         clock: Arc::new(SkewedClock {
             world: world.clone(),

@@ -27,7 +27,7 @@ pub(crate) use passage::Accepted;
 
 use super::backfill::may_stop;
 use super::faults::Mode;
-use super::keys::state_key;
+use super::keys::{Kind, kind};
 use super::table::Place;
 use ledger::Written;
 
@@ -199,21 +199,25 @@ impl Invariants {
         Ok(())
     }
 
-    fn of_the_poller(&self) -> Option<&Known> {
-        self.known.get(&state_key())
+    fn of_the_poller(&self) -> impl Iterator<Item = &Known> {
+        let known = self.known.iter();
+        let known = known.filter(|(key, _)| kind(key) == Kind::State);
+        known.map(|(_, known)| known)
     }
 
     fn most_delivered(&self) -> u64 {
-        self.of_the_poller().map_or(0, |known| known.most_delivered)
+        self.of_the_poller().map(|known| known.most_delivered).sum()
     }
 
     pub(crate) fn orders(&self) -> u64 {
-        self.of_the_poller().map_or(0, |known| known.orders)
+        self.of_the_poller().map(|known| known.orders).sum()
     }
 
     /// The furthest that the poller itself has been.
     pub(crate) fn furthest(&self) -> Option<Place> {
-        self.of_the_poller()?.furthest
+        self.of_the_poller()
+            .filter_map(|known| known.furthest)
+            .max()
     }
 
     pub(crate) fn check_end(&self, end: &End<'_>) -> Result<(), Violation> {
@@ -228,7 +232,7 @@ impl Invariants {
         if let Some(before) = write.before {
             let commits = |document: &StateDocument| document.counters.batches;
             let commits = commits(after).saturating_sub(commits(before));
-            if *key != state_key() {
+            if kind(key) != Kind::State {
                 self.summary.range_commits += commits;
                 return;
             }

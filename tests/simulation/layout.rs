@@ -32,6 +32,8 @@ pub(crate) struct Layout {
     pub(crate) ledger: LedgerMode,
     pub(crate) ordering: Ordering,
     pub(crate) filling: Option<Filling>,
+    /// One: none.
+    pub(crate) shards: u16,
 }
 
 /// What receivers do with an attempt that is older than one they have seen.
@@ -60,6 +62,7 @@ impl Layout {
     /// `apart`: so that worlds without a backfill are what they would be without this.
     pub(crate) fn drawn(rng: &mut Rng, apart: &mut Rng, plan: Plan) -> Self {
         let filling = Filling::drawn(apart, plan);
+        let shards = shards(apart, plan, filling.is_some());
         let has_manners = match plan.bug {
             Some(bug) => bug.is_about_receivers(),
             None => rng.below(2) == 0,
@@ -121,6 +124,7 @@ impl Layout {
                 _ => LedgerMode::Off,
             },
             filling,
+            shards,
         }
     }
 
@@ -155,6 +159,19 @@ impl Filling {
             has_gaps: rng.below(3) == 0 && plan.bug.is_none(),
         };
         wanted.then_some(filling)
+    }
+}
+
+/// Of every other world without a backfill.
+fn shards(rng: &mut Rng, plan: Plan, has_filling: bool) -> u16 {
+    let (wanted, more) = (rng.below(2) == 1, rng.below(2));
+    let wanted = match plan.bug {
+        Some(bug) => bug == Bug::ShardsOverlap,
+        None => wanted && plan.mode == Mode::Chaos,
+    };
+    match wanted && !has_filling {
+        true => 2 + u16::try_from(more).unwrap(),
+        false => 1,
     }
 }
 

@@ -8,6 +8,7 @@ use dbtick::model::transitions::{Operator, Order};
 use dbtick::tick::operate::{Found, Otherwise};
 use tokio::time::sleep;
 
+use super::backfill::Hand;
 use super::instance::poller;
 use super::world::World;
 
@@ -29,11 +30,15 @@ pub(crate) async fn keep_moving(world: Arc<World>) {
 pub(crate) async fn keep_resuming(world: Arc<World>) {
     for number in 0.. {
         sleep(world.draw_time(Duration::from_secs(10))).await;
-        let document = world.documents().state();
-        if document.is_none_or(|document| document.status != Status::Paused) {
+        let states = world.states();
+        let paused = states
+            .iter()
+            .position(|it| it.as_ref().is_some_and(|it| it.status == Status::Paused));
+        let Some(part) = paused.map(|at| &world.parts[at]) else {
             continue;
-        }
-        let poller = poller(&world, &format!("attendant-{number}"));
+        };
+        let owner = format!("attendant-{number}");
+        let poller = poller(&world, &owner, part, Hand::Poller);
         let by = Operator {
             who: "an attendant".to_owned(),
             why: "it is back".to_owned(),
@@ -47,7 +52,12 @@ pub(crate) async fn keep_resuming(world: Arc<World>) {
 }
 
 async fn give_one_order(world: &Arc<World>, number: u64) {
-    let poller = poller(world, &format!("operator-{number}"));
+    let at = match world.parts.len() {
+        1 => 0,
+        parts => usize::try_from(world.draw(parts as u64)).unwrap(),
+    };
+    let owner = format!("operator-{number}");
+    let poller = poller(world, &owner, &world.parts[at], Hand::Poller);
     let Ok(Found::Document(document)) = poller.found().await else {
         return;
     };

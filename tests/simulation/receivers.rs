@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dbtick::model::envelope::Fence;
 use dbtick::model::page::EventId;
 use dbtick::model::quarantine::Case;
+use dbtick::model::shard::Shard;
 use serde::Deserialize;
 
 use super::backfill::Hand;
@@ -40,7 +41,8 @@ pub(crate) struct Receiver {
     aside: BTreeSet<Version>,
     /// Events that it has named as not taken while it took others.
     named: BTreeSet<Version>,
-    highest_fence: Option<Fence>,
+    /// Each shard counts for itself.
+    highest_fence: BTreeMap<Option<Shard>, Fence>,
     last_first: Option<Place>,
     last_of_key: BTreeMap<i64, Place>,
 }
@@ -157,10 +159,12 @@ impl Receiver {
             true => fence.token < seen.token,
             false => fence < seen,
         };
-        if checks && self.highest_fence.is_some_and(is_older) {
+        let seen = self.highest_fence.get(&fence.shard).copied();
+        if checks && seen.is_some_and(is_older) {
             return false;
         }
-        self.highest_fence = self.highest_fence.max(Some(fence));
+        let highest = seen.map_or(fence, |seen| seen.max(fence));
+        self.highest_fence.insert(fence.shard, highest);
         true
     }
 
@@ -272,7 +276,8 @@ impl Receivers {
                 receiver.again.insert(event.row());
             }
             if is_first && checks_fence && self.layout.is_in_order() {
-                receiver.keeps_order(event.place, !self.layout.has_manners)?;
+                let total = !self.layout.has_manners && self.layout.shards == 1;
+                receiver.keeps_order(event.place, total)?;
             }
         }
         Ok(true)

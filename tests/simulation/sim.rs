@@ -150,8 +150,12 @@ async fn quiesce(world: &Arc<World>, mut living: JoinSet<()>) {
     let search = instance::LONGEST_PAUSE * world.layout.attempts;
     let patience = LEASE.ttl + LEASE.margin + faults::MOST_SKEW * 2 + faults::MOST_NOT_BEFORE;
     let patience = patience + world.longest_wait() + search * bad.min(1);
-    let from = world.checkpoint();
-    let moves = || world.checkpoint() > from || world.is_drained();
+    let from = world.checkpoints();
+    let moves = || {
+        let now = world.checkpoints();
+        let mut moves = now.iter().zip(&from);
+        moves.any(|(now, from)| now > from) || world.is_drained()
+    };
     if !within(patience + 2 * TICK, moves).await {
         world.violated(
             "I6",

@@ -129,8 +129,9 @@ impl SimSink {
             Some(Bug::NamedCountedAsTaken) => matches!(verdict, Verdict::Partly(_)),
             Some(Bug::TooLargeCountedAsTaken) => failure == Some(FailureKind::TooLarge),
             Some(Bug::LagFailureCountedAsDone) => {
-                let document = world.documents().state();
-                let behind = document.is_some_and(|it| it.sink(&self.name).lag.is_some());
+                let states = world.states();
+                let mut begun = states.iter().flatten();
+                let behind = begun.any(|it| it.sink(&self.name).lag.is_some());
                 behind && failure.is_some()
             }
             _ => false,

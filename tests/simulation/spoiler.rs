@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::keys::state_key;
 use super::world::World;
 
 pub(crate) async fn keep_spoiling(world: Arc<World>) {
@@ -27,11 +26,18 @@ impl<'a> Spoiled<'a> {
         let (kind, chance) = (world.draw(5), world.draw(u64::MAX));
         // A first document that is still to come would come to life after the deletion, and before
         // there is a marker a poller simply begins.
-        let settled = world.no_document_may_be_born() && world.documents().is_marked(&state_key());
-        world.note(format_args!("the document is spoiled: {kind}"));
+        let part = match world.parts.len() {
+            1 => &world.parts[0],
+            parts => &world.parts[usize::try_from(world.draw(parts as u64)).unwrap()],
+        };
+        let settled = world.no_document_may_be_born() && world.documents().is_marked(&part.key);
+        world.note(format_args!(
+            "the document of {} is spoiled: {kind}",
+            part.name
+        ));
         world.invariants().summary.spoiled += 1;
         let now = world.now();
-        world.documents().spoil(now, |body| {
+        world.documents().spoil(&part.key, now, |body| {
             let at = usize::try_from(chance).unwrap() % body.len();
             match kind {
                 0 if settled => None,

@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use super::backfill::Hand;
 use super::faults::{Arrives, Bug, Heard, MOST_LATE, Write};
 use super::instance::key_columns;
-use super::keys::{self, Kind, birth_marker, kind, marker_of, plan_key, state_key};
+use super::keys::{self, Kind, kind, marker_of, plan_key};
 use super::table::Place;
 use super::world::World;
 
@@ -32,8 +32,8 @@ pub(crate) struct Documents {
     bodies: BTreeMap<StoreKey, Stored>,
     /// What stood there before, which a cache may still have.
     stale: BTreeMap<StoreKey, Stored>,
-    /// The state document as it was before somebody spoiled it.
-    whole: Option<Stored>,
+    /// A state document as it was before somebody spoiled it.
+    whole: Option<(StoreKey, Stored)>,
     objects: BTreeMap<StoreKey, Bytes>,
 }
 
@@ -65,9 +65,10 @@ impl Documents {
     }
 
     /// The last one that dbtick has written, spoiled or not.
-    pub(crate) fn state(&self) -> Option<Arc<StateDocument>> {
-        let stands = || self.bodies.get(&state_key());
-        self.whole.as_ref().or_else(stands)?.document.clone()
+    pub(crate) fn state(&self, key: &StoreKey) -> Option<Arc<StateDocument>> {
+        let whole = self.whole.as_ref().filter(|(spoiled, _)| spoiled == key);
+        let whole = whole.map(|(_, whole)| whole);
+        whole.or_else(|| self.bodies.get(key))?.document.clone()
     }
 
     /// Whether whoever has this document is known to have begun.
@@ -76,8 +77,13 @@ impl Documents {
     }
 
     /// By somebody else than dbtick; `None` deletes it.
-    pub(crate) fn spoil(&mut self, now: Timestamp, spoiled: impl FnOnce(&[u8]) -> Option<Vec<u8>>) {
-        let Some(stands) = self.bodies.remove(&state_key()) else {
+    pub(crate) fn spoil(
+        &mut self,
+        key: &StoreKey,
+        now: Timestamp,
+        spoiled: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+    ) {
+        let Some(stands) = self.bodies.remove(key) else {
             return;
         };
         if let Some(body) = spoiled(&stands.body) {
@@ -87,20 +93,20 @@ impl Documents {
                 written: now,
                 document: None,
             };
-            self.bodies.insert(state_key(), stored);
+            self.bodies.insert(key.clone(), stored);
         }
-        self.whole = Some(stands);
+        self.whole = Some((key.clone(), stands));
     }
 
     /// The very bytes, by somebody who has kept them.
     pub(crate) fn put_back(&mut self, now: Timestamp) {
-        if let Some(whole) = self.whole.take() {
+        if let Some((key, whole)) = self.whole.take() {
             let stored = Stored {
                 tag: self.next_tag(),
                 written: now,
                 ..whole
             };
-            self.bodies.insert(state_key(), stored);
+            self.bodies.insert(key, stored);
         }
     }
 
@@ -203,16 +209,17 @@ impl SimStore {
             world.note(format_args!("store {key}: lost"));
             return Swap::Lost;
         }
-        if *key == birth_marker() && world.has(Bug::MarkerNotKept) {
+        let kind = kind(key);
+        if kind == Kind::Marker && world.has(Bug::MarkerNotKept) {
             return Swap::Won(documents.next_tag());
         }
-        let kind = kind(key);
         if kind == Kind::State && self.hand != Hand::Poller {
             drop(documents);
             world.violated("H1", "a backfill writes the poller's document".to_owned());
             return Swap::Lost;
         }
-        if kind == Kind::State && documents.whole.is_some() {
+        let spoiled = documents.whole.as_ref();
+        if spoiled.is_some_and(|(spoiled, _)| spoiled == key) {
             drop(documents);
             let what = "a document that is spoiled or gone is written over";
             world.violated("I14", what.to_owned());
@@ -224,7 +231,7 @@ impl SimStore {
         };
         let mut after = match kind {
             Kind::State | Kind::Range => Some(parse(key, &body)),
-            Kind::Plan | Kind::Other => None,
+            Kind::Plan | Kind::Marker => None,
         };
         let plans = (kind == Kind::Plan).then(|| (documents.plan(), parse_plan(&body)));
         let was = before.as_ref().and_then(|before| before.document.as_ref());
@@ -400,11 +407,11 @@ impl SimStore {
     /// What is there is left as it is.
     fn keep(&self, key: StoreKey, body: Bytes) -> Put {
         let world = &self.world;
-        let quarantine = key.as_str().starts_with(&state_key().quarantine());
+        let quarantine = key.as_str().starts_with("quarantine/");
         if quarantine && world.has(Bug::QuarantineNotKept) {
             return Put::Created;
         }
-        let segment = key.as_str().starts_with(&state_key().ledger());
+        let segment = key.as_str().starts_with("ledger/");
         if segment && world.has(Bug::SegmentNotKept) && world.draw(4) == 0 {
             return Put::Created;
         }

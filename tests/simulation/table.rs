@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dbtick::model::late::Witness;
 use dbtick::model::position::{Position, Scalar};
+use dbtick::model::shard::Shard;
 use dbtick::model::state::StateDocument;
 
 /// A position, in the only shape that this table has.
@@ -54,6 +55,11 @@ impl Place {
         document.position().map(Self::from)
     }
 
+    /// Whether a shard has this row; `None`: the whole has.
+    pub(crate) fn is_in(self, shard: Option<Shard>) -> bool {
+        shard.is_none_or(|shard| shard.holds(&[Scalar::Integer(self.key.into())]))
+    }
+
     pub(crate) fn to_position(self) -> Position {
         let scalar = |value: i64| vec![Scalar::Integer(value.into())];
         Position::new(scalar(self.cursor), scalar(self.key))
@@ -97,6 +103,12 @@ impl Table {
 
     pub(crate) fn last(&self) -> Option<Place> {
         self.rows.keys().next_back().copied()
+    }
+
+    /// The last that a shard has; `None`: of all rows.
+    pub(crate) fn last_of(&self, shard: Option<Shard>) -> Option<Place> {
+        let mut places = self.rows.keys().rev().copied();
+        places.find(|place| place.is_in(shard))
     }
 
     pub(crate) fn len(&self) -> usize {

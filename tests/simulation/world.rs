@@ -11,13 +11,14 @@ use chrono::{DateTime, TimeDelta};
 use dbtick::backfill::Plan as Filled;
 use dbtick::clock::{Clock, SystemClock, Timestamp};
 use dbtick::model::ledger::LedgerMode;
+use dbtick::model::shard::Shard;
 use dbtick::model::state::{StateDocument, Status};
 use dbtick::store::StoreKey;
 use tokio::time::{Instant, sleep};
 
 use super::faults::{Bug, Delivery, Effect, MOST_LATE, Mode, Odds, Read, Write};
 use super::invariants::{Accepted, End, Invariants, Planned, Span, Violation};
-use super::keys;
+use super::keys::{self, Part};
 use super::layout::Layout;
 use super::manners::Manners;
 use super::receivers::{Event, Receivers};
@@ -31,6 +32,7 @@ use super::{Plan, Run};
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) layout: Layout,
+    pub(crate) parts: Vec<Part>,
     odds: Odds,
     /// Of these odds, what happens to single requests.
     effects: Vec<(u64, Effect)>,
@@ -76,6 +78,7 @@ impl World {
         let world = Self {
             plan,
             layout,
+            parts: keys::parts(layout.shards),
             odds,
             effects: odds.effects(),
             rng: Mutex::new(rng),
@@ -258,17 +261,39 @@ impl World {
         self.documents.lock().unwrap()
     }
 
-    pub(crate) fn checkpoint(&self) -> Option<Place> {
+    /// The documents of the poller.
+    pub(crate) fn states(&self) -> Vec<Option<Arc<StateDocument>>> {
         let documents = self.documents();
-        documents.state().and_then(|document| Place::of(&document))
+        let states = self.parts.iter().map(|part| documents.state(&part.key));
+        states.collect()
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.states().iter().all(Option::is_some)
+    }
+
+    pub(crate) fn checkpoints(&self) -> Vec<Option<Place>> {
+        let place = |state: Option<Arc<StateDocument>>| state.and_then(|it| Place::of(&it));
+        self.states().into_iter().map(place).collect()
+    }
+
+    /// What a process believes of the shard that it has.
+    pub(crate) fn believed(&self, shard: Shard) -> Shard {
+        let mut all = Shard::all(shard.count(), shard.by());
+        match self.has(Bug::ShardsOverlap) {
+            true => all.next().unwrap(),
+            false => shard,
+        }
     }
 
     /// Everything visible is committed, and everybody has it.
     pub(crate) fn is_drained(&self) -> bool {
-        let document = self.documents().state();
-        let behind =
-            document.is_some_and(|it| it.is_anybody_behind() || it.status == Status::Paused);
-        !behind && self.checkpoint() >= self.table().last()
+        let states = self.states();
+        let waits = |it: &StateDocument| it.is_anybody_behind() || it.status == Status::Paused;
+        let behind = states.iter().flatten().any(|it| waits(it));
+        let table = self.table();
+        let mut ends = self.parts.iter().zip(self.checkpoints());
+        !behind && ends.all(|(part, at)| at >= table.last_of(part.shard))
     }
 
     pub(crate) fn note_that_it_is_filled(&self) {
@@ -287,9 +312,10 @@ impl World {
 
     /// How long the documents say that sinks are left alone.
     pub(crate) fn longest_wait(&self) -> Duration {
+        let states = self.states();
         let documents = self.documents();
-        let state = documents.state();
-        let all = state.as_deref().into_iter().chain(documents.ranges());
+        let states = states.iter().flatten().map(AsRef::as_ref);
+        let all = states.chain(documents.ranges());
         let waits = all.flat_map(|it| it.sinks.values());
         let until = waits.filter_map(|sink| match sink.lag {
             Some(_) => sink.catches_up_from(),
@@ -364,6 +390,7 @@ impl World {
                     && !self.has(Bug::LeaseExpiryIgnored),
                 marked: self.documents().is_marked(key),
                 span,
+                shard: keys::shard(&keys::name(key)),
                 has_gaps: span.is_some() && self.ranges_have_gaps(),
                 ledger: match span {
                     Some(_) => LedgerMode::Full,
@@ -409,9 +436,9 @@ impl World {
     }
 
     pub(crate) fn check_the_end(&self) {
-        let document = self.documents().state();
+        let documents: Vec<_> = self.states().into_iter().flatten().collect();
         let end = End {
-            document: document.as_deref(),
+            documents: &documents,
             mode: self.plan.mode,
             layout: self.layout,
             breaks_at_random: self.layout.has_manners && self.odds.sink_breaks > 0,

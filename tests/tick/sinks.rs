@@ -431,6 +431,24 @@ async fn a_sink_that_is_behind_may_set_ten_of_each_thousand_of_its_own_rows_asid
     assert_eq!(audit(&world).stored().len(), 3000 - 24);
 }
 
+/// Also where pages have one row each, and it has had nothing before.
+#[tokio::test(start_paused = true)]
+async fn a_bad_row_that_is_alone_in_its_page_does_not_hold_up_a_sink_that_is_behind() {
+    for kind in [FailureKind::Rejected, FailureKind::Broken] {
+        let world = world(4, 1);
+        audit(&world).is(Temper::Always(FailureKind::Passing));
+        assert_eq!(done(world.tick().await), Outcome::Drained);
+        audit(&world).is(Temper::At(kind, rows([1])));
+        for _ in 0..6 {
+            later().await;
+            world.tick().await.result.unwrap();
+        }
+        assert_eq!(world.document().counters.quarantined, 1, "{kind:?}");
+        assert!(!world.document().is_anybody_behind());
+        assert_eq!(rows(audit(&world).stored()), rows(2..=4));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_required_sinks_with_a_bad_row_each_do_not_take_turns_for_ever() {
     let mut world = world(8, 8);

@@ -1,5 +1,7 @@
 //! What must be true when the world has healed and nothing is left to do.
 
+use std::sync::Arc;
+
 use dbtick::model::policy::PoisonPolicy;
 use dbtick::model::state::StateDocument;
 use dbtick::tick::MOST_UNCOMMITTED;
@@ -12,7 +14,8 @@ use super::{Held, Invariants, require};
 
 /// How the world stands when all is over.
 pub(crate) struct End<'a> {
-    pub(crate) document: Option<&'a StateDocument>,
+    /// Of the poller: one, or one for each shard.
+    pub(crate) documents: &'a [Arc<StateDocument>],
     pub(crate) mode: Mode,
     pub(crate) layout: Layout,
     /// Receivers failed at batches whatever was in them.
@@ -29,7 +32,7 @@ pub(super) fn everybody_has_everything(_: &Invariants, end: &End<'_>) -> Held {
             })?;
         }
     }
-    let behind = end.document.is_some_and(StateDocument::is_anybody_behind);
+    let behind = end.documents.iter().any(|it| it.is_anybody_behind());
     require(!behind, || "somebody is still behind".to_owned())
 }
 
@@ -78,7 +81,8 @@ pub(super) fn a_calm_world_has_no_duplicates(_: &Invariants, end: &End<'_>) -> H
 /// Each row is counted once, when the checkpoint or the sink's own place passes it. One that was kept
 /// before a crash, and has a newer version since, is not.
 pub(super) fn what_is_aside_is_counted(known: &Invariants, end: &End<'_>) -> Held {
-    let counted = end.document.map_or(0, |it| it.counters.quarantined);
+    let counted = end.documents.iter().map(|it| it.counters.quarantined);
+    let counted: u64 = counted.sum();
     let (mut least, mut most) = (0, 0);
     for (_, receiver) in end.receivers.all() {
         most += receiver.aside().count() as u64;
@@ -100,7 +104,7 @@ pub(super) fn what_is_aside_is_counted(known: &Invariants, end: &End<'_>) -> Hel
 /// of its own, and gets what is above the checkpoint all at once.
 pub(super) fn a_claim_repeats_what_was_in_flight(known: &Invariants, end: &End<'_>) -> Held {
     let duplicates = end.receivers.duplicates();
-    let claims = end.document.map_or(0, |it| it.lease.token.get());
+    let claims: u64 = end.documents.iter().map(|it| it.lease.token.get()).sum();
     let batch = end.layout.max_rows as u64;
     let each = match (end.layout.has_manners, end.layout.leaves_behind()) {
         (false, _) => batch.max(2),

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use dbtick::clock::Timestamp;
 use dbtick::model::ledger::LedgerMode;
+use dbtick::model::shard::Shard;
 use dbtick::model::sinks::Lag;
 use dbtick::model::state::StateDocument;
 
@@ -22,6 +23,8 @@ pub(crate) struct Accepted<'a> {
     pub(crate) store_tells_time: bool,
     /// Whether the marker of the poller's birth is there.
     pub(crate) marked: bool,
+    /// Of a shard: the rows that it answers for.
+    pub(crate) shard: Option<Shard>,
     /// Of a range: the rows that it answers for.
     pub(crate) span: Option<Span>,
     /// It was not shown every row.
@@ -45,7 +48,8 @@ impl Accepted<'_> {
     }
 
     pub(super) fn answers_for(&self, place: Place) -> bool {
-        !self.has_gaps && self.span.is_none_or(|span| span.holds(place))
+        let inside = self.span.is_none_or(|span| span.holds(place));
+        !self.has_gaps && inside && place.is_in(self.shard)
     }
 
     /// By whom this document is of.
@@ -92,14 +96,15 @@ pub(super) fn nothing_is_passed_over(_: &mut Known, write: &Accepted<'_>) -> Hel
         let Some((_, version)) = write.receivers.version_of(*id) else {
             return Err(format!("row {place} is remembered and was never sent"));
         };
-        if write.table.version_at(place) == Some(version) {
+        if write.answers_for(place) && write.table.version_at(place) == Some(version) {
             write.is_covered(place, version)?;
         }
     }
     let Some(checkpoint) = Place::of(write.after) else {
         return Ok(());
     };
-    for place in write.table.on_the_way() {
+    let own = |place: &Place| place.is_in(write.shard);
+    for place in write.table.on_the_way().filter(own) {
         require(place > checkpoint, || {
             format!("the checkpoint {checkpoint} passes row {place}, which is on its way")
         })?;
@@ -127,6 +132,9 @@ pub(super) fn whoever_is_behind_has_what_it_says(_: &mut Known, write: &Accepted
             let version = write.receivers.version_of(*id);
             // A version that is no more cannot be missed.
             let place = Place::from(position);
+            if !write.answers_for(place) {
+                continue;
+            }
             if version.is_some_and(|(_, version)| write.table.version_at(place) != Some(version)) {
                 continue;
             }
