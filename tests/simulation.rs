@@ -173,6 +173,7 @@ fn the_chaos_is_real() {
         all.spoiled,
         all.backfills,
         all.range_commits,
+        all.in_shards,
     ];
     assert!(sometimes.iter().all(|times| *times >= 5), "{all}");
     assert!(all.rounds > 0, "{all}");

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::clean_up::clean_up;
 use super::deliver::{Settled, settle};
 use super::drain::{all_but, first_of_its_place};
-use super::hand_over::{Dispatch, hand_over};
+use super::hand_over::{Dispatch, hand_over, wants_witness};
 use super::keeper::Lease;
 use super::ledger::{Recording, record};
 use super::memory::Memory;
@@ -266,8 +266,8 @@ impl Chase<'_> {
         Ok(())
     }
 
-    /// A row that has failed before and is alone gets the next one beside it, to show whose fault that is: its page may
-    /// have no other, for their size or because they are another shard's. `false`: it is as it was.
+    /// A row that has failed before and is alone gets the next one beside it: its page may have no other, for their
+    /// size or because they are another shard's. `false`: it is as it was.
     async fn join_witness(
         &self,
         page: &mut Page,
@@ -275,13 +275,8 @@ impl Chase<'_> {
         (mut after, up_to): (Position, Option<&Position>),
         skip: impl Fn(&EventId) -> bool,
     ) -> Result<bool, TickError> {
-        let state = self.document.sink(self.name());
-        let is_alone = match page.events() {
-            [event] => state
-                .failure
-                .is_some_and(|it| it.concerns(&[event.id].into())),
-            _ => false,
-        };
+        let failure = self.document.sink(self.name()).failure;
+        let is_alone = wants_witness(self.poller, failure.iter(), page);
         while is_alone && !self.is_out_of_time() {
             let (mut read, others, end) = self.read(Some(&after)).await?;
             let is_last = end || !read.cut(|place| Some(place) <= up_to).is_empty();

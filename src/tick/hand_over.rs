@@ -5,6 +5,8 @@
 
 mod judging;
 
+pub(super) use judging::wants_witness;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 

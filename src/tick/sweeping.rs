@@ -12,6 +12,7 @@ use tracing::Instrument;
 use super::Poller;
 use super::budget::Budget;
 use super::foreign::Foreign;
+use super::hand_over::wants_witness;
 use super::keeper::Standing;
 use super::memory::Memory;
 use super::reading::{look, read_portion, refuse_another_order, refuse_another_server};
@@ -296,6 +297,10 @@ async fn read_enough(
     let mut foreign = Foreign::default();
     let shard = poller.source.shard();
     let most_read = shard.map_or(usize::MAX, |shard| shard.most_read(max_rows));
+    let is_alone = |unsent: &Unsent| {
+        let failures = document.failures().map(|(_, failure)| failure);
+        wants_witness(poller, failures, &unsent.page)
+    };
     loop {
         let read = read_portion(poller, after.as_ref(), portion, budget).await;
         let ReadPage {
@@ -351,7 +356,7 @@ async fn read_enough(
                     unsent.held = held;
                     more -= 1;
                 }
-                Err(other) if is_alone(document, unsent) => {
+                Err(other) if is_alone(unsent) => {
                     // One row beside it, to show whether the receiver takes any.
                     let witness = other.first();
                     let place = witness.last_position().cloned();
@@ -367,7 +372,7 @@ async fn read_enough(
         }
         let goes_on = last.filter(|_| !end);
         match (found, goes_on) {
-            (Some(unsent), Some(last)) if more > 0 && (is_thin || is_alone(document, &unsent)) => {
+            (Some(unsent), Some(last)) if more > 0 && (is_thin || is_alone(&unsent)) => {
                 found = Some(unsent);
                 after = Some(last);
             }
@@ -394,17 +399,6 @@ async fn read_enough(
             }
         }
     }
-}
-
-/// A row that has failed before, with nobody beside it who could show whose fault that is.
-fn is_alone(document: &StateDocument, unsent: &Unsent) -> bool {
-    let [event] = unsent.page.events() else {
-        return false;
-    };
-    let ids = [event.id].into();
-    document
-        .failures()
-        .any(|(_, failure)| failure.concerns(&ids))
 }
 
 /// Rights may change between the look and a page. A page that nobody has surveyed would count as one

@@ -132,6 +132,8 @@ summary! {
     range_commits,
     /// Times that rows were missing when they were reconciled.
     rounds,
+    /// Worlds whose poller has shards.
+    in_shards,
 }
 
 #[derive(Debug, Default)]

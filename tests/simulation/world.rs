@@ -453,6 +453,7 @@ impl World {
         let mut invariants = self.invariants();
         let mut summary = invariants.summary;
         summary.orders = invariants.orders();
+        summary.in_shards = u64::from(self.parts.len() > 1);
         summary.duplicates = self.receivers().duplicates();
         summary.rows = self.table().len() as u64;
         let receivers = self.receivers();

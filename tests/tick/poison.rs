@@ -154,6 +154,23 @@ async fn a_row_that_was_set_aside_before_a_crash_needs_no_neighbour_after_it() {
     }
 }
 
+/// Not even the receiver's word on one of them would tell them from a receiver that takes nothing.
+#[tokio::test(start_paused = true)]
+async fn bad_rows_that_fill_a_batch_are_shown_to_be_bad_by_the_row_behind_it() {
+    for temper in [
+        Temper::At(FailureKind::Rejected, rows([1, 2])),
+        Temper::At(FailureKind::Broken, rows([1, 2])),
+        Temper::Names(rows([1, 2]), true),
+    ] {
+        let world = world(5, 2);
+        world.hook().is(temper.clone());
+        ticks_until_done(&world, 9).await;
+        assert_eq!(rows_aside(&world).await, [1, 2], "{temper:?}");
+        assert_eq!(rows(world.hook().stored()), rows(3..=5));
+        assert_eq!(world.checkpoint(), 5);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_receiver_that_rejects_everything_drains_nothing_into_quarantine() {
     for kind in [FailureKind::Rejected, FailureKind::Broken] {

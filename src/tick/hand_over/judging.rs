@@ -5,10 +5,13 @@ use tokio::time::timeout_at;
 
 use super::{Fate, Suspect, Work, blames_content};
 use crate::model::envelope::Batch;
-use crate::model::page::{EventId, PageWriter};
+use crate::model::page::{EventId, Page, PageWriter};
+use crate::model::policy::PoisonPolicy;
 use crate::model::position::Position;
+use crate::model::sinks::Failure;
 use crate::sink::{DeliveryFailure, FailureKind, Stance, Verdict};
 use crate::source::ReadPage;
+use crate::tick::Poller;
 use crate::tick::quarantine::is_kept;
 
 /// So many rows that a sink has got before are sent again to see that it takes anything: one of them may
@@ -16,6 +19,22 @@ use crate::tick::quarantine::is_kept;
 const MOST_EARLIER: usize = 3;
 /// So many are looked for: a row that has changed since is somewhere else.
 const MOST_SOUGHT: usize = 20;
+
+/// A row has failed before, and nobody in its page could show whose fault that is: it is alone, or it is looked for
+/// among so few that all of them may be as bad.
+pub(in crate::tick) fn wants_witness<'a>(
+    poller: &Poller,
+    mut failures: impl Iterator<Item = &'a Failure>,
+    page: &Page,
+) -> bool {
+    let PoisonPolicy { attempts, most, .. } = poller.poison;
+    let is_alone = page.len() == 1;
+    if !is_alone && page.len() > most as usize {
+        return false;
+    }
+    let ids = page.events().iter().map(|event| event.id).collect();
+    failures.any(|it| it.concerns(&ids) && (is_alone || it.rejections + 1 >= attempts))
+}
 
 impl Work<'_> {
     /// Whether the rows or the receiver are to blame.
