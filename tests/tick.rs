@@ -20,6 +20,8 @@ mod poison;
 mod sinks;
 #[path = "tick/trouble.rs"]
 mod trouble;
+#[path = "tick/witness.rs"]
+mod witness;
 #[path = "tick/world.rs"]
 mod world;
 
