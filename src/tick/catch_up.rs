@@ -153,16 +153,15 @@ impl Chase<'_> {
         let last = page.reached().cloned();
         let had = page.events().iter();
         let had = had.filter(|event| lag.delivered.contains_key(&event.id));
-        let had: Vec<Position> = had.map(|event| event.position.clone()).collect();
+        let mut had: Vec<Position> = had.map(|event| event.position.clone()).collect();
         let mut page = page.without(|id| lag.delivered.contains_key(id));
         let mut last = last;
         if let (false, Some(place)) = (reached, last.clone()) {
             let skip = |id: &EventId| lag.delivered.contains_key(id);
-            if self
-                .join_witness(&mut page, &types, (place, low_place), skip)
-                .await?
-            {
+            let ends = (place, low_place);
+            if let Some(passed) = self.join_witness(&mut page, &types, ends, skip).await? {
                 last = page.last_position().cloned();
+                had.extend(passed);
             }
         }
         let to = match reached {
@@ -267,34 +266,38 @@ impl Chase<'_> {
     }
 
     /// A row that has failed before and is alone gets the next one beside it: its page may have no other, for their
-    /// size or because they are another shard's. `false`: it is as it was.
+    /// size or because they are another shard's. Returns the places of those before it that are skipped; `None`: the page is
+    /// as it was.
     async fn join_witness(
         &self,
         page: &mut Page,
         types: &Types,
         (mut after, up_to): (Position, Option<&Position>),
         skip: impl Fn(&EventId) -> bool,
-    ) -> Result<bool, TickError> {
+    ) -> Result<Option<Vec<Position>>, TickError> {
         let failure = self.document.sink(self.name()).failure;
         let is_alone = wants_witness(self.poller, failure.iter(), page);
+        let mut passed = Vec::new();
         while is_alone && !self.is_out_of_time() {
             let (mut read, others, end) = self.read(Some(&after)).await?;
             let is_last = end || !read.cut(|place| Some(place) <= up_to).is_empty();
             let last = read.reached().cloned();
+            let skipped = read.events().iter().take_while(|event| skip(&event.id));
+            passed.extend(skipped.map(|event| event.position.clone()));
             let witness = read.without(&skip).first();
             if !witness.is_empty() {
                 let is_alike = others == *types;
                 if is_alike {
                     page.join(witness);
                 }
-                return Ok(is_alike);
+                return Ok(is_alike.then_some(passed));
             }
             match last.filter(|_| !is_last) {
                 Some(last) => after = last,
-                None => return Ok(false),
+                None => return Ok(None),
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     async fn read(&self, after: Option<&Position>) -> Result<(Page, Types, bool), TickError> {
