@@ -155,12 +155,15 @@ impl Page {
         Ok(())
     }
 
-    /// What is at its first place: a row and its tombstone are never parted.
+    /// So many events, and what else is at the place of the last of them: a row and its tombstone are never parted.
     #[must_use]
-    pub fn first(mut self) -> Self {
-        let place = self.events.first().map(|event| event.position.clone());
-        self.events
-            .retain(|event| Some(&event.position) == place.as_ref());
+    pub fn beginning(mut self, most: usize) -> Self {
+        let last = most.checked_sub(1).map(|last| self.events.get(last));
+        match last.map(|event| event.map(|event| event.position.clone())) {
+            None => self.events.clear(),
+            Some(Some(last)) => self.events.retain(|event| event.position <= last),
+            Some(None) => {}
+        }
         self
     }
 

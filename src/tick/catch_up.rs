@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::clean_up::clean_up;
 use super::deliver::{Settled, settle};
 use super::drain::{all_but, first_of_its_place};
-use super::hand_over::{Dispatch, hand_over, wants_witness};
+use super::hand_over::{Dispatch, hand_over, witnesses_wanted};
 use super::keeper::Lease;
 use super::ledger::{Recording, record};
 use super::memory::Memory;
@@ -118,6 +118,14 @@ struct Chase<'a> {
     progress: &'a mut Progress,
 }
 
+/// What has come beside a page.
+struct Joined {
+    /// Up to there everything is in the page, or was skipped.
+    last: Position,
+    /// Those that were skipped.
+    had: Vec<Position>,
+}
+
 /// Whether to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goes {
@@ -159,10 +167,9 @@ impl Chase<'_> {
         if let (false, Some(place)) = (reached, last.clone()) {
             let skip = |id: &EventId| lag.delivered.contains_key(id);
             let ends = (place, low_place);
-            if let Some(passed) = self.join_witness(&mut page, &types, ends, skip).await? {
-                last = page.last_position().cloned();
-                had.extend(passed);
-            }
+            let joined = self.join_witnesses(&mut page, &types, ends, skip).await?;
+            last = Some(joined.last);
+            had.extend(joined.had);
         }
         let to = match reached {
             true => low,
@@ -228,7 +235,7 @@ impl Chase<'_> {
             let more = last.clone().filter(|_| !end && cut.is_empty());
             if let Some(place) = more {
                 let ends = (place, top.as_ref());
-                self.join_witness(&mut page, &types, ends, skip).await?;
+                self.join_witnesses(&mut page, &types, ends, skip).await?;
             }
             if !page.is_empty() {
                 let settled = self.send(&page, &types).await;
@@ -265,39 +272,45 @@ impl Chase<'_> {
         Ok(())
     }
 
-    /// A row that has failed before and is alone gets the next one beside it: its page may have no other, for their
-    /// size or because they are another shard's. Returns the places of those before it that are skipped; `None`: the page is
-    /// as it was.
-    async fn join_witness(
+    /// More rows for a page that could not show whose fault it is: all others that were read with it may be another
+    /// shard's, or too large.
+    async fn join_witnesses(
         &self,
         page: &mut Page,
         types: &Types,
-        (mut after, up_to): (Position, Option<&Position>),
+        (last, up_to): (Position, Option<&Position>),
         skip: impl Fn(&EventId) -> bool,
-    ) -> Result<Option<Vec<Position>>, TickError> {
+    ) -> Result<Joined, TickError> {
         let failure = self.document.sink(self.name()).failure;
-        let is_alone = wants_witness(self.poller, failure.iter(), page);
-        let mut passed = Vec::new();
-        while is_alone && !self.is_out_of_time() {
-            let (mut read, others, end) = self.read(Some(&after)).await?;
-            let is_last = end || !read.cut(|place| Some(place) <= up_to).is_empty();
-            let last = read.reached().cloned();
-            let skipped = read.events().iter().take_while(|event| skip(&event.id));
-            passed.extend(skipped.map(|event| event.position.clone()));
-            let witness = read.without(&skip).first();
-            if !witness.is_empty() {
-                let is_alike = others == *types;
-                if is_alike {
-                    page.join(witness);
-                }
-                return Ok(is_alike.then_some(passed));
+        let mut joined = Joined {
+            last,
+            had: Vec::new(),
+        };
+        loop {
+            let wanted = witnesses_wanted(self.poller, failure.iter(), page);
+            if wanted == 0 || self.is_out_of_time() {
+                return Ok(joined);
             }
-            match last.filter(|_| !is_last) {
-                Some(last) => after = last,
-                None => return Ok(None),
+            let (mut read, others, end) = self.read(Some(&joined.last)).await?;
+            let is_last = end || !read.cut(|place| Some(place) <= up_to).is_empty();
+            let reached = read.reached().filter(|_| others == *types);
+            let Some(reached) = reached.cloned() else {
+                return Ok(joined);
+            };
+            let had = read.events().iter().filter(|event| skip(&event.id));
+            let had: Vec<Position> = had.map(|event| event.position.clone()).collect();
+            let witnesses = read.without(&skip).beginning(wanted);
+            joined.last = match witnesses.last_position() {
+                Some(last) if witnesses.len() >= wanted => last.clone(),
+                _ => reached,
+            };
+            let passed = had.into_iter().filter(|place| *place <= joined.last);
+            joined.had.extend(passed);
+            page.join(witnesses);
+            if is_last {
+                return Ok(joined);
             }
         }
-        Ok(None)
     }
 
     async fn read(&self, after: Option<&Position>) -> Result<(Page, Types, bool), TickError> {

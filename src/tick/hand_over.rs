@@ -5,7 +5,7 @@
 
 mod judging;
 
-pub(super) use judging::wants_witness;
+pub(super) use judging::witnesses_wanted;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;

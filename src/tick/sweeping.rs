@@ -12,7 +12,7 @@ use tracing::Instrument;
 use super::Poller;
 use super::budget::Budget;
 use super::foreign::Foreign;
-use super::hand_over::wants_witness;
+use super::hand_over::witnesses_wanted;
 use super::keeper::Standing;
 use super::memory::Memory;
 use super::reading::{look, read_portion, refuse_another_order, refuse_another_server};
@@ -297,9 +297,9 @@ async fn read_enough(
     let mut foreign = Foreign::default();
     let shard = poller.source.shard();
     let most_read = shard.map_or(usize::MAX, |shard| shard.most_read(max_rows));
-    let is_alone = |unsent: &Unsent| {
+    let wanted = |unsent: &Unsent| {
         let failures = document.failures().map(|(_, failure)| failure);
-        wants_witness(poller, failures, &unsent.page)
+        witnesses_wanted(poller, failures, &unsent.page)
     };
     loop {
         let read = read_portion(poller, after.as_ref(), portion, budget).await;
@@ -356,14 +356,14 @@ async fn read_enough(
                     unsent.held = held;
                     more -= 1;
                 }
-                Err(other) if is_alone(unsent) => {
-                    // One row beside it, to show whether the receiver takes any.
-                    let witness = other.first();
-                    let place = witness.last_position().cloned();
-                    if let (Some(place), Some(seen)) = (place, survey_of) {
-                        unsent.page.join(witness);
+                Err(other) if wanted(unsent) > 0 => {
+                    // Rows beside it, to show whether the receiver takes any.
+                    let witnesses = other.beginning(wanted(unsent));
+                    if let (false, Some(seen)) = (witnesses.is_empty(), survey_of) {
+                        let places = witnesses.events().iter().map(|event| &event.position);
+                        unsent.seen.push(sweep.see_again(&seen, places));
+                        unsent.page.join(witnesses);
                         unsent.with_witness = true;
-                        unsent.seen.push(sweep.see_again(&seen, [&place]));
                     }
                     return Ok(Next::Rows(Box::new(found.expect("it is there"))));
                 }
@@ -372,7 +372,7 @@ async fn read_enough(
         }
         let goes_on = last.filter(|_| !end);
         match (found, goes_on) {
-            (Some(unsent), Some(last)) if more > 0 && (is_thin || is_alone(&unsent)) => {
+            (Some(unsent), Some(last)) if more > 0 && (is_thin || wanted(&unsent) > 0) => {
                 found = Some(unsent);
                 after = Some(last);
             }

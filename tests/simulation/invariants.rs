@@ -152,6 +152,8 @@ pub(crate) struct Known {
     /// Most events that were remembered above the checkpoint at once.
     most_delivered: u64,
     ledger: Written,
+    /// Events that a sink had beyond the checkpoint when it came level: they come again.
+    forgotten: u64,
     /// Moves by hand.
     orders: u64,
     furthest: Option<Place>,
@@ -185,6 +187,7 @@ impl Invariants {
         let known = self.known.entry(key.clone()).or_default();
         known.furthest = known.furthest.max(Place::of(write.after));
         known.most_delivered = known.most_delivered.max(write.after.delivered.len() as u64);
+        known.forgotten += passage::forgotten(write);
         for promise in AT_EACH_WRITE {
             (promise.holds)(known, write).or_else(|what| violation(promise.name, what))?;
         }
@@ -209,6 +212,10 @@ impl Invariants {
 
     fn most_delivered(&self) -> u64 {
         self.of_the_poller().map(|known| known.most_delivered).sum()
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.of_the_poller().map(|known| known.forgotten).sum()
     }
 
     pub(crate) fn orders(&self) -> u64 {

@@ -234,7 +234,8 @@ fn what_is_cut_off_begins_with_the_first_that_does_not_pass() {
 }
 
 #[test]
-fn what_is_at_the_first_place_stays_together() {
-    let page = page_of(&[1, 1, 2].map(|place| (place, String::new())));
-    assert_eq!(page.first().len(), 2);
+fn what_is_at_one_place_stays_together_in_the_beginning_of_a_page() {
+    let page = page_of(&[1, 1, 2, 3].map(|place| (place, String::new())));
+    let lengths = [0, 1, 2, 3, 4, 5].map(|most| page.clone().beginning(most).len());
+    assert_eq!(lengths, [0, 2, 2, 3, 4, 4]);
 }

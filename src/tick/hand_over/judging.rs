@@ -17,23 +17,30 @@ use crate::tick::quarantine::is_kept;
 /// So many rows that a sink has got before are sent again to see that it takes anything: one of them may
 /// be as bad.
 const MOST_EARLIER: usize = 3;
+/// A page that is looked at row by row is filled up to so many. One more than may be set aside, by default.
+const MOST_WITNESSES: usize = 11;
 /// So many are looked for: a row that has changed since is somewhere else.
 const MOST_SOUGHT: usize = 20;
 
-/// A row has failed before, and nobody in its page could show whose fault that is: it is alone, or it is looked for
-/// among so few that all of them may be as bad.
-pub(in crate::tick) fn wants_witness<'a>(
+/// How many rows behind it this page lacks. A row has failed before, and nobody in its page could show whose fault
+/// that is: it is alone, or it is looked for among so few that all of them may be as bad.
+pub(in crate::tick) fn witnesses_wanted<'a>(
     poller: &Poller,
-    mut failures: impl Iterator<Item = &'a Failure>,
+    failures: impl Iterator<Item = &'a Failure>,
     page: &Page,
-) -> bool {
+) -> usize {
     let PoisonPolicy { attempts, most, .. } = poller.poison;
-    let is_alone = page.len() == 1;
-    if !is_alone && page.len() > most as usize {
-        return false;
+    let enough = MOST_WITNESSES.min(most as usize + 1);
+    if page.len() >= enough.max(2) {
+        return 0;
     }
     let ids = page.events().iter().map(|event| event.id).collect();
-    failures.any(|it| it.concerns(&ids) && (is_alone || it.rejections + 1 >= attempts))
+    let rejections = failures.filter(|failure| failure.concerns(&ids));
+    match rejections.map(|failure| failure.rejections).max() {
+        Some(rejections) if rejections + 1 >= attempts => enough.saturating_sub(page.len()),
+        Some(_) => usize::from(page.len() == 1),
+        None => 0,
+    }
 }
 
 impl Work<'_> {

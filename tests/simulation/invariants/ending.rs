@@ -79,11 +79,11 @@ pub(super) fn a_calm_world_has_no_duplicates(_: &Invariants, end: &End<'_>) -> H
 }
 
 /// Each row is counted once, when the checkpoint or the sink's own place passes it. One that was kept
-/// before a crash, and has a newer version since, is not.
+/// before a crash, and has a newer version since, is not; one that comes again may be counted again.
 pub(super) fn what_is_aside_is_counted(known: &Invariants, end: &End<'_>) -> Held {
     let counted = end.documents.iter().map(|it| it.counters.quarantined);
     let counted: u64 = counted.sum();
-    let (mut least, mut most) = (0, 0);
+    let (mut least, mut most) = (0, known.forgotten());
     for (_, receiver) in end.receivers.all() {
         most += receiver.aside().count() as u64;
         let rows = end.table.rows();

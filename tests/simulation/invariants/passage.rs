@@ -89,6 +89,19 @@ impl Accepted<'_> {
     }
 }
 
+/// What sinks had beyond the checkpoint, and nobody remembers, because they are not behind any more.
+pub(super) fn forgotten(write: &Accepted<'_>) -> u64 {
+    let checkpoint = Place::of(write.after);
+    let before = write.before.iter().flat_map(|before| &before.sinks);
+    let came_level = before.filter(|(name, _)| write.lag(name).is_none());
+    let had = came_level.filter_map(|(_, sink)| sink.lag.as_ref());
+    let had = had.flat_map(|lag| &lag.delivered);
+    let forgotten = had.filter(|(id, position)| {
+        Some(Place::from(*position)) > checkpoint && !write.after.delivered.contains_key(*id)
+    });
+    forgotten.count() as u64
+}
+
 /// For every row that is visible now: at or below the checkpoint, or remembered above it.
 pub(super) fn nothing_is_passed_over(_: &mut Known, write: &Accepted<'_>) -> Held {
     for (id, position) in &write.after.delivered {
