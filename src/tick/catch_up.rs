@@ -158,12 +158,11 @@ impl Chase<'_> {
         let low_place = low.as_ref().map(|mark| &mark.position);
         let cut = page.cut(|place| Some(place) <= low_place);
         let reached = end || !cut.is_empty();
-        let last = page.reached().cloned();
+        let mut last = page.reached().cloned();
         let had = page.events().iter();
         let had = had.filter(|event| lag.delivered.contains_key(&event.id));
         let mut had: Vec<Position> = had.map(|event| event.position.clone()).collect();
         let mut page = page.without(|id| lag.delivered.contains_key(id));
-        let mut last = last;
         if let (false, Some(place)) = (reached, last.clone()) {
             let skip = |id: &EventId| lag.delivered.contains_key(id);
             let ends = (place, low_place);

@@ -1,7 +1,8 @@
 //! What is fuzzed: one function for each kind of input that comes from outside, each with promises that hold for any
 //! bytes. `fuzz/` runs them by libFuzzer, `tests/fuzz_corpus.rs` with the corpus.
 
-#![allow(clippy::unwrap_used, dead_code)]
+// The replay of the corpus uses more than one target does.
+#![allow(clippy::unwrap_used, dead_code, unused_imports)]
 
 mod answer;
 mod configuration;
