@@ -239,3 +239,96 @@ fn what_is_at_one_place_stays_together_in_the_beginning_of_a_page() {
     let lengths = [0, 1, 2, 3, 4, 5].map(|most| page.clone().beginning(most).len());
     assert_eq!(lengths, [0, 2, 2, 3, 4, 4]);
 }
+
+fn half() -> Shard {
+    Shard::parse("orders.0of2").unwrap().1
+}
+
+/// The rows 1 to `rows` as one of two shards reads them, and which of them are its own.
+fn page_of_a_shard(rows: i64) -> (Page, Vec<i64>) {
+    let mut writer = PageWriter::new("orders", 100, 1 << 20).only(half());
+    assert!(writer.is_empty());
+    for row in 1..=rows {
+        assert_eq!(push(&mut writer, Op::Upsert, row, "x"), Taken::Yes);
+        assert!(!writer.is_empty(), "a row of another shard was read too");
+    }
+    let own = (1..=rows).filter(|row| half().holds(&[Scalar::Integer((*row).into())]));
+    (writer.finish(), own.collect())
+}
+
+fn rows<'a>(places: impl IntoIterator<Item = &'a Position>) -> Vec<i64> {
+    let row = |place: &Position| match place.key() {
+        [Scalar::Integer(row)] => i64::try_from(*row).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    places.into_iter().map(row).collect()
+}
+
+fn own(page: &Page) -> Vec<i64> {
+    rows(page.events().iter().map(|event| &event.position))
+}
+
+#[test]
+fn a_page_of_a_shard_has_its_own_rows_and_knows_where_the_others_are() {
+    let all: Vec<i64> = (1..=20).collect();
+    let mut lasts = [false; 2];
+    for end in 1..=20 {
+        let (page, expected) = page_of_a_shard(end);
+        assert_eq!(own(&page), expected);
+        assert_eq!(page.foreign(), page.places().count() - expected.len());
+        assert_eq!(rows(page.places()), all[..usize::try_from(end).unwrap()]);
+        assert_eq!(rows(page.reached()), [end]);
+        lasts[usize::from(expected.last() == Some(&end))] = true;
+    }
+    assert_eq!(lasts, [true; 2], "rows of both shards have been the last");
+}
+
+#[test]
+fn a_page_of_a_shard_is_cut_at_a_row_of_any_shard() {
+    for first in 1..=20 {
+        let (mut page, expected) = page_of_a_shard(20);
+        let mut cut = rows(&page.cut(|place| rows([place])[0] != first));
+        cut.sort_unstable();
+        assert_eq!(cut, (first..=20).collect::<Vec<_>>());
+        assert_eq!(rows(page.places()), (1..first).collect::<Vec<_>>());
+        let left = expected.into_iter().filter(|row| *row < first);
+        assert_eq!(own(&page), left.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_page_is_full_by_its_own_rows_or_by_what_was_read_for_it() {
+    let mut whole = PageWriter::new("orders", 3, 1 << 20);
+    let mut shard = PageWriter::new("orders", 3, 1 << 20).only(half());
+    assert_eq!((whole.most_read(), shard.most_read()), (3, 6));
+    let foreign = (1..).filter(|row| !half().holds(&[Scalar::Integer((*row).into())]));
+    for (before, row) in foreign.take(6).enumerate() {
+        assert_eq!(whole.is_full(), before >= 3, "{before} rows");
+        assert!(!shard.is_full(), "{before} rows");
+        push(&mut whole, Op::Upsert, row, "x");
+        push(&mut shard, Op::Upsert, row, "x");
+    }
+    assert!(shard.is_full());
+    assert!(shard.finish().is_empty());
+}
+
+#[test]
+fn what_was_sent_is_left_out_and_the_rest_stays_as_it_was() {
+    let page = page_of(&[1, 2, 3].map(|place| (place, String::new())));
+    assert!(!page.is_empty());
+    let [one, two, three] = [0, 1, 2].map(|at| page.events()[at].id);
+    let left = page.clone().without(|id| *id == two).into_events();
+    assert_eq!(
+        left.iter().map(|event| event.id).collect::<Vec<_>>(),
+        [one, three]
+    );
+    let nothing = page.without(|_| true);
+    assert_eq!((nothing.is_empty(), nothing.len()), (true, 0));
+}
+
+#[test]
+fn a_page_without_its_bytes_keeps_its_places_and_no_room() {
+    let mut page = page_of(&[(1, "x".repeat(1000))]);
+    page.drop_bytes();
+    assert_eq!((own(&page), page.bytes.len()), (vec![1], 0));
+}
