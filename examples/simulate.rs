@@ -194,10 +194,10 @@ fn run_all(start: u64, seeds: u64, plan: Plan, arguments: &Arguments) -> Total {
                     }
                     let run = run(seed, plan);
                     if let (true, Some(violation)) = (arguments.all, &run.violation) {
-                        bar.println(format!(
-                            "seed {seed}: {}: {}",
-                            violation.name, violation.what
-                        ));
+                        // Also where nobody sees a bar.
+                        bar.suspend(|| {
+                            println!("seed {seed}: {}: {}", violation.name, violation.what);
+                        });
                     }
                     total.lock().unwrap().add(seed, run);
                     bar.inc(1);

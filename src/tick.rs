@@ -30,7 +30,6 @@ mod trail;
 mod trouble;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tokio::time::error::Elapsed;
@@ -40,6 +39,7 @@ use tracing::Instrument;
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Batch as BatchLimits, LeaseTimes, Start};
 use crate::model::definition::{SourceDefinition, SourceIdentity};
+use crate::model::envelope::Sequences;
 use crate::model::late::{Ordering, Sweep};
 use crate::model::lease::{AgeEvidence, FencingToken};
 use crate::model::ledger::LedgerMode;
@@ -112,8 +112,7 @@ pub struct Poller {
 pub struct Beside {
     /// Less than those that the live poller will use.
     pub token: FencingToken,
-    /// Shared by all that work beside it.
-    pub sequence: Arc<AtomicU64>,
+    pub sequences: Sequences,
 }
 
 impl Poller {

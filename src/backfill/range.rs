@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::plan::{Plan, PlanError};
 use super::run::{Shared, Stuck, Wishes};
+use crate::model::envelope::Sequences;
 use crate::model::late::Ordering as RowOrder;
 use crate::model::ledger::LedgerMode;
 use crate::model::state::{AuditEntry, CursorMark, StateDocument, Status};
@@ -35,6 +36,7 @@ pub(super) struct Range {
     pub(super) poller: Poller,
     inner: Arc<dyn Source>,
     pub(super) planned: super::Range,
+    sequences: Sequences,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -79,6 +81,7 @@ impl Range {
             inner: Arc::clone(&poller.source),
             poller,
             planned: planned.clone(),
+            sequences: Sequences::of_range(number, plan.ranges.len(), plan.started_at),
         };
         range.leave_out(shared, None)?;
         Ok(range)
@@ -174,7 +177,7 @@ impl Range {
             if shared.stop.is_raised() {
                 return Ok(Pass::Stopped);
             }
-            self.poller.beside = Some(shared.beside().await?);
+            self.poller.beside = Some(shared.beside(self.sequences).await?);
             let budget = Budget::step(clock.monotonic(), STEP).or_until(shared.stop.clone());
             let report = tick(&self.poller, budget).await;
             let rows = report.tally.rows;

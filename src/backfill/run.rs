@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -12,7 +12,7 @@ use super::plan::{Plan, PlanError, Report, Status};
 use super::progress::Progress;
 use super::range::{Pass, Range};
 use super::reconcile::{accounts, audit};
-use crate::clock::Timestamp;
+use crate::model::envelope::Sequences;
 use crate::model::transitions::Operator;
 use crate::source::bounded::Pace;
 use crate::stop::{Stop, StopSwitch, channel};
@@ -24,8 +24,6 @@ use crate::tick::{Beside, Poller};
 
 /// Times that rows which are missing are sent, in one run.
 const MOST_ROUNDS: u32 = 3;
-/// Beyond every number that a live poller comes to under one token, whatever the clock says.
-const FIRST_SEQUENCE: u64 = 1 << 32;
 
 /// How a person wants it.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +87,6 @@ pub(super) struct Shared {
     live: Poller,
     /// Of the backfill.
     name: String,
-    sequence: Arc<AtomicU64>,
     pub(super) pace: Arc<Pace>,
     pub(super) give_up_after: Duration,
     pub(super) stop: Stop,
@@ -109,7 +106,6 @@ impl Backfill {
         let shared = Shared {
             name: plan.name.clone(),
             live,
-            sequence: Arc::new(AtomicU64::new(first_sequence(clock.now()))),
             pace: Arc::new(Pace::new(wishes.rate, Arc::clone(&clock))),
             give_up_after: wishes.give_up_after,
             stop,
@@ -259,7 +255,7 @@ impl Backfill {
 impl Shared {
     /// Less than what the live poller sends next, and more than what it has sent before: rows are read
     /// after this.
-    pub(super) async fn beside(&self) -> Result<Beside, Stuck> {
+    pub(super) async fn beside(&self, sequences: Sequences) -> Result<Beside, Stuck> {
         let plan = Plan::load(&self.live, &self.name).await?;
         if plan.is_none_or(|plan| plan.status == Status::Abandoned) {
             return Err(Stuck::Abandoned);
@@ -275,10 +271,7 @@ impl Shared {
                 return Err(Stuck::NoPoller(self.live.name.clone()));
             }
         };
-        Ok(Beside {
-            token,
-            sequence: Arc::clone(&self.sequence),
-        })
+        Ok(Beside { token, sequences })
     }
 
     pub(super) fn refuse_to_wait(&self, moved: Instant, note: Option<String>) -> Result<(), Stuck> {
@@ -306,11 +299,4 @@ fn humane(time: Duration) -> String {
         seconds if seconds < 120 => format!("{seconds} s"),
         seconds => format!("{} min", seconds / 60),
     }
-}
-
-/// Greater than in every process before, so that no receiver takes what is sent again for something older.
-fn first_sequence(now: Timestamp) -> u64 {
-    u64::try_from(now.timestamp_micros())
-        .unwrap_or(0)
-        .max(FIRST_SEQUENCE)
 }

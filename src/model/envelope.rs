@@ -6,6 +6,7 @@
 mod cloudevents;
 mod debezium;
 mod message;
+mod sequences;
 
 use std::fmt;
 use std::ops::Range;
@@ -22,6 +23,7 @@ use super::page::{EventId, Op, Page};
 use super::shard::Shard;
 
 pub use message::ClaimCheck;
+pub use sequences::Sequences;
 
 pub const ENVELOPE_VERSION: u32 = 1;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use dbtick::clock::Clock;
+use dbtick::clock::{Clock, Timestamp};
+use dbtick::model::envelope::Sequences;
 use dbtick::model::ledger::{LedgerMode, Mark, Segment};
 use dbtick::model::page::EventId;
 use dbtick::model::transitions::Order;
@@ -455,10 +456,10 @@ async fn beside_a_live_poller_a_page_is_read_only_when_it_is_its_turn() {
     for beside in [false, true] {
         let world = world(4);
         let mut poller = world.poller("app/one");
-        let sequence = Arc::new(std::sync::atomic::AtomicU64::new(1 << 32));
+        let sequences = Sequences::of_range(1, 1, Timestamp::default());
         poller.beside = beside.then(|| dbtick::tick::Beside {
             token: Default::default(),
-            sequence: sequence.clone(),
+            sequences,
         });
         let slow = crate::world::Reply::AcknowledgeAfter(Duration::from_secs(2));
         world.hook().will([slow]);
@@ -477,7 +478,8 @@ async fn beside_a_live_poller_a_page_is_read_only_when_it_is_its_turn() {
             "row 3 as it was, or as it is"
         );
         let fence = attempts[1].fence;
-        let expected = if beside { (0, (1 << 32) + 2) } else { (1, 2) };
+        let first = sequences.before(world.document().lease.token);
+        let expected = if beside { (0, first + 2) } else { (1, 2) };
         assert_eq!((fence.token.get(), fence.sequence), expected);
     }
 }

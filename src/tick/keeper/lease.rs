@@ -34,7 +34,8 @@ pub(in crate::tick) struct Lease {
 #[derive(Debug)]
 pub(in crate::tick) struct Fences {
     token: FencingToken,
-    sequence: Arc<AtomicU64>,
+    sequence: AtomicU64,
+    step: u64,
     shard: Option<Shard>,
 }
 
@@ -43,7 +44,7 @@ impl Fences {
     pub(in crate::tick) fn next(&self) -> Fence {
         Fence {
             token: self.token,
-            sequence: self.sequence.fetch_add(1, Ordering::Relaxed) + 1,
+            sequence: self.sequence.fetch_add(self.step, Ordering::Relaxed) + self.step,
             shard: self.shard,
         }
     }
@@ -127,14 +128,19 @@ impl Lease {
         shard: Option<Shard>,
     ) -> Self {
         let fences = match beside {
-            Some(Beside { token, sequence }) => Fences {
-                token: *token,
-                sequence: Arc::clone(sequence),
+            Some(Beside {
+                token: live,
+                sequences,
+            }) => Fences {
+                token: *live,
+                sequence: sequences.before(token).into(),
+                step: sequences.step(),
                 shard,
             },
             None => Fences {
                 token,
-                sequence: Arc::default(),
+                sequence: AtomicU64::new(0),
+                step: 1,
                 shard,
             },
         };
