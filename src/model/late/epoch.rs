@@ -180,3 +180,6 @@ fn is_first_commit(entry: &HistoryEntry) -> bool {
 fn delta(duration: Duration) -> TimeDelta {
     TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,3 +66,53 @@ fn is_of(document: &StateDocument, nonce: &str) -> bool {
     let holder = document.holder.as_ref();
     holder.is_some_and(|mark| mark.nonce == nonce)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::lease::{FencingToken, WriteMark};
+
+    fn of(nonce: Option<&str>) -> StateDocument {
+        let mut document = StateDocument::first("orders", "sha256:aa", None);
+        document.holder = nonce.map(|nonce| WriteMark {
+            token: FencingToken::default(),
+            nonce: nonce.to_owned(),
+            sequence: 1,
+        });
+        document
+    }
+
+    #[test]
+    fn what_was_not_found_changed_is_repeated_only_where_nobody_has_answered() {
+        for rival in [Rival::Yield, Rival::Outlast] {
+            for found in [Found::Nothing, Found::Same] {
+                let verdict = |doubt| judge(doubt, rival, "mine", false, found);
+                assert_eq!(verdict(Doubt::Lost), Verdict::Derive);
+                assert_eq!(verdict(Doubt::Unanswered), Verdict::Repeat);
+            }
+            for doubt in [Doubt::Lost, Doubt::Unanswered] {
+                let gone = judge(doubt, rival, "mine", true, Found::Nothing);
+                assert_eq!(gone, Verdict::Gone);
+            }
+        }
+        let same = judge(Doubt::Unanswered, Rival::Yield, "mine", true, Found::Same);
+        assert_eq!(same, Verdict::Repeat);
+    }
+
+    #[test]
+    fn only_who_yields_is_overtaken_and_only_by_another_claim() {
+        let (mine, other, nobody) = (of(Some("mine")), of(Some("other")), of(None));
+        for doubt in [Doubt::Lost, Doubt::Unanswered] {
+            for began in [false, true] {
+                let verdict =
+                    |rival, document| judge(doubt, rival, "mine", began, Found::Other(document));
+                assert_eq!(verdict(Rival::Yield, &mine), Verdict::Derive);
+                assert_eq!(verdict(Rival::Yield, &other), Verdict::Overtaken);
+                assert_eq!(verdict(Rival::Yield, &nobody), Verdict::Overtaken);
+                for document in [&mine, &other, &nobody] {
+                    assert_eq!(verdict(Rival::Outlast, document), Verdict::Derive);
+                }
+            }
+        }
+    }
+}

@@ -103,6 +103,16 @@ fn a_row_that_does_not_fit_waits_for_the_next_page() {
 }
 
 #[test]
+fn a_page_takes_a_row_that_fits_to_the_byte() {
+    let row = sizes(&page_of(&[(1, String::new())]))[0];
+    for (bytes, expected) in [(2 * row, Taken::Yes), (2 * row - 1, Taken::NoRoom)] {
+        let mut writer = PageWriter::new("orders", 10, bytes);
+        let taken = [0, 1].map(|at| add(&mut writer, at, (1, "")));
+        assert_eq!(taken, [Taken::Yes, expected]);
+    }
+}
+
+#[test]
 fn a_row_larger_than_a_page_gets_a_page_of_its_own() {
     let mut writer = PageWriter::new("orders", 10, 50);
     assert_eq!(
@@ -112,19 +122,23 @@ fn a_row_larger_than_a_page_gets_a_page_of_its_own() {
     assert!(writer.is_full());
 }
 
+fn add(writer: &mut PageWriter, at: usize, (place, text): (i64, &str)) -> Taken {
+    let scalar = || vec![Scalar::Integer(place.into())];
+    let text = Value::from(format!("{at} {text}")).to_string();
+    writer.push(
+        Op::Upsert,
+        Position::new(scalar(), scalar()),
+        |out| out.extend_from_slice(b"0"),
+        |out| out.extend_from_slice(b"{}"),
+        |out| out.extend_from_slice(text.as_bytes()),
+    )
+}
+
 /// Rows at these places, in order; what is at one place stays together.
 fn page_of(places: &[(i64, String)]) -> Page {
     let mut writer = PageWriter::new("orders", 1000, 1 << 20);
     for (at, (place, text)) in places.iter().enumerate() {
-        let scalar = || vec![Scalar::Integer((*place).into())];
-        let text = Value::from(format!("{at} {text}")).to_string();
-        writer.push(
-            Op::Upsert,
-            Position::new(scalar(), scalar()),
-            |out| out.extend_from_slice(b"0"),
-            |out| out.extend_from_slice(b"{}"),
-            |out| out.extend_from_slice(text.as_bytes()),
-        );
+        add(&mut writer, at, (*place, text));
     }
     writer.finish()
 }

@@ -282,3 +282,56 @@ fn a_place_is_shown_on_one_line_that_no_terminal_obeys() {
         assert_eq!(position.to_string(), shown);
     }
 }
+
+#[test]
+fn what_kind_of_cursor_it_is_follows_from_its_values() {
+    let moment = |kind| Scalar::Moment(Moment::from_days(kind, 1, 0));
+    let text = |text: &str| Scalar::Text(text.to_owned());
+    let integer = || Scalar::Integer(7);
+    for (cursor, expected) in [
+        (vec![integer()], CursorKind::Integer),
+        (
+            vec![Scalar::Decimal(Decimal::parse("1.5").unwrap())],
+            CursorKind::Version,
+        ),
+        (vec![Scalar::Float(Float::new(1.5))], CursorKind::Version),
+        (vec![moment(MomentKind::Instant)], CursorKind::Timestamp),
+        (vec![moment(MomentKind::Local)], CursorKind::LocalTimestamp),
+        (vec![moment(MomentKind::Date)], CursorKind::LocalTimestamp),
+        (vec![Scalar::Bytes(vec![1])], CursorKind::Text),
+        (vec![text("abc")], CursorKind::Text),
+        (vec![text("2026-04-0")], CursorKind::Text),
+        (vec![text("2026-04-07")], CursorKind::LocalTimestamp),
+        (vec![text("2026-04-07 01:02")], CursorKind::LocalTimestamp),
+        (vec![text("2026-04-07 01:02Z")], CursorKind::Timestamp),
+        (vec![text("2026-04-07 01:02+02:00")], CursorKind::Timestamp),
+        (vec![text("2026-04-07 01:02-02:00")], CursorKind::Timestamp),
+        (vec![integer(), integer()], CursorKind::Composite),
+        (vec![], CursorKind::Composite),
+    ] {
+        assert_eq!(CursorKind::of(&cursor), expected, "{cursor:?}");
+    }
+}
+
+#[test]
+fn numbers_are_read_from_json_as_numbers_and_as_texts() {
+    let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let float = |value| Scalar::Float(Float::new(value));
+    let decimal = |text| Scalar::Decimal(Decimal::parse(text).unwrap());
+    for (json, as_type, expected) in [
+        ("7", ScalarType::Integer, Scalar::Integer(7)),
+        ("\"7\"", ScalarType::Integer, Scalar::Integer(7)),
+        ("1.5", ScalarType::Decimal, decimal("1.5")),
+        ("\"1.5\"", ScalarType::Decimal, decimal("1.5")),
+        ("1.5", ScalarType::Float, float(1.5)),
+        ("\"1.5\"", ScalarType::Float, float(1.5)),
+    ] {
+        let read = Scalar::from_json(&number(json), as_type);
+        assert_eq!(read.unwrap(), expected, "{json}");
+    }
+    assert_eq!(float(1.5).to_json(), number("1.5"));
+    assert!(
+        float(f64::INFINITY).to_json().is_string(),
+        "JSON has no such number"
+    );
+}

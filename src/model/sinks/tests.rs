@@ -399,3 +399,45 @@ fn rows_that_a_receiver_names_are_counted_one_by_one_up_to_a_hundred() {
     let thrice = Failure::after(Some(&twice), naming(3, 4), at(0));
     assert_eq!(thrice.times_named(&id(3)), 3);
 }
+
+#[test]
+fn news_are_quiet_where_everybody_took_everything_and_then_they_add_up() {
+    let of = |news: SinkNews| News {
+        sinks: [("hook".to_owned(), news)].into(),
+        gone: None,
+    };
+    let counted = |rows, resent| SinkNews {
+        rows,
+        resent,
+        ..SinkNews::default()
+    };
+    let mut sum = News::default();
+    assert!(sum.is_quiet());
+    for (rows, resent) in [(3, 1), (4, 2)] {
+        assert!(of(counted(rows, resent)).is_quiet());
+        sum.add_quiet(&of(counted(rows, resent)));
+    }
+    assert_eq!(sum, of(counted(7, 3)));
+    let failure = Failure::after(None, attempt(&[id(1)].into()), at(0));
+    for loud in [
+        SinkNews {
+            failure: Some(failure),
+            ..counted(3, 0)
+        },
+        SinkNews {
+            falls_behind: Some(lag(None)),
+            ..counted(3, 0)
+        },
+        SinkNews {
+            set_aside: 1,
+            ..counted(3, 0)
+        },
+    ] {
+        assert!(!of(loud.clone()).is_quiet(), "{loud:?}");
+    }
+    let gone = News {
+        gone: Some("hook".to_owned()),
+        ..of(counted(3, 0))
+    };
+    assert!(!gone.is_quiet());
+}
