@@ -335,3 +335,29 @@ fn numbers_are_read_from_json_as_numbers_and_as_texts() {
         "JSON has no such number"
     );
 }
+
+/// Four hundred years are all that a calendar has to offer; the second time they are as the first.
+#[test]
+fn a_day_has_the_date_that_chrono_gives_it() {
+    let epoch = chrono::NaiveDate::default();
+    for days in -146_097..2 * 146_097 {
+        let date = epoch + chrono::TimeDelta::days(days);
+        let moment = Moment::from_days(MomentKind::Date, days, 0);
+        assert_eq!(moment.to_string(), date.to_string(), "{days}");
+    }
+}
+
+#[test]
+fn the_time_of_a_day_is_written_to_the_microsecond() {
+    for (micros, expected) in [
+        (0, "00:00:00.000000"),
+        (1, "00:00:00.000001"),
+        (59_999_999, "00:00:59.999999"),
+        (3_599_000_000, "00:59:59.000000"),
+        (3_600_000_000, "01:00:00.000000"),
+        (MICROS_OF_DAY - 1, "23:59:59.999999"),
+    ] {
+        let moment = Moment::from_days(MomentKind::Local, 0, micros);
+        assert_eq!(moment.to_string(), format!("1970-01-01T{expected}"));
+    }
+}
