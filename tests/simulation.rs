@@ -77,6 +77,10 @@ fn what_rare_seeds_have_shown_does_not_come_again() {
             700_336_019,
             "a backfill went on by a clock that was behind, under fences of the past",
         ),
+        (
+            700_780_282,
+            "a backfill kept below the token of a dead holder, whose lease nobody took",
+        ),
     ] {
         assert_eq!(run(seed, CHAOS).violation, None, "seed {seed}: {shown}");
     }

@@ -35,7 +35,7 @@ use dbtick::model::position::Scalar;
 use dbtick::model::state::Status;
 use dbtick::model::transitions::Order;
 use dbtick::tick::report::{Outcome, TickError};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use world::Wrote::{
     Birth, Claim, Commit, Failure, Heartbeat, LastCommit, Marker, Nothing, Trouble,
@@ -68,6 +68,30 @@ mod cost {
         assert_eq!(world.store.take_writes(), []);
         assert_eq!(world.store.take_loads(), 1);
         assert_eq!(world.source.take_reads(), 1);
+    }
+
+    /// Where nothing new comes, nobody would ever take it.
+    #[tokio::test(start_paused = true)]
+    async fn the_lease_of_a_dead_holder_is_released_by_one_write_of_an_idle_tick() {
+        let world = World::with_rows(1);
+        assert_eq!(done(world.tick().await), Outcome::Drained);
+        world.insert([2]);
+        world.hook().will([Reply::Never]);
+        assert!(timeout(SECOND, world.tick()).await.is_err());
+        world.source.remove(2);
+        let held = world.document().lease;
+        assert!(held.held.is_some());
+        assert!(matches!(
+            done(world.tick().await),
+            Outcome::HeldElsewhere { .. }
+        ));
+        sleep(TTL + MARGIN).await;
+        world.store.take_writes();
+        assert_eq!(done(world.tick().await), Outcome::Settled);
+        let released = world.document().lease;
+        assert_eq!((released.token, released.held), (held.token.next(), None));
+        assert_eq!(done(world.tick().await), Outcome::Idle);
+        assert_eq!(world.store.take_writes().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -171,7 +171,11 @@ pub(super) async fn settle_idle(
         0 => None,
         _ => awaited(poller, &sweep, budget).await?,
     };
-    let writes = awaited.is_some()
+    // Of a holder who has died: where nothing new comes, nobody else takes it from him. A backfill keeps below
+    // what somebody who holds a lease may be sending.
+    let is_left_behind = document.lease.held.is_some();
+    let writes = is_left_behind
+        || awaited.is_some()
         || is_worth_a_write(document, to.as_ref(), &late)
         || foreign.is_worth_a_write(document, to.as_ref(), &late);
     if !writes {
