@@ -214,6 +214,7 @@ fn moments_are_read_as_they_are_written_everywhere() {
         (MomentKind::Date, "2026-13-07"),
         (MomentKind::Date, "26-01-07"),
         (MomentKind::Local, "2026-04-07T01:23:45.1234567"),
+        (MomentKind::Local, "2026-04-07T01:60"),
         (MomentKind::Local, "tomorrow"),
     ] {
         assert_eq!(Moment::parse(kind, text), None, "{text}");
@@ -360,4 +361,18 @@ fn the_time_of_a_day_is_written_to_the_microsecond() {
         let moment = Moment::from_days(MomentKind::Local, 0, micros);
         assert_eq!(moment.to_string(), format!("1970-01-01T{expected}"));
     }
+}
+
+#[test]
+fn what_is_no_finite_number_survives_json_too_and_has_an_order() {
+    let texts = ["-Infinity", "-1.5", "1.5", "Infinity", "NaN"];
+    let floats = texts.map(|text| Float::parse(text).unwrap());
+    assert_eq!(floats.map(|float| float.to_string()), texts);
+    assert!(floats.is_sorted());
+    assert!(floats[0] < floats[1]);
+    for float in floats.map(Scalar::Float) {
+        let back = Scalar::from_json(&float.to_json(), ScalarType::Float);
+        assert_eq!(back.unwrap(), float);
+    }
+    assert_eq!(Float::parse("inf"), None);
 }
